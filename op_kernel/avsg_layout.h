@@ -91,23 +91,23 @@ inline int64_t StateStrideBytes(int32_t num_slots) {
 }
 
 // --- Tiling structs: host to kernel. Offsets are bytes in UB ------------------------------------------------------------
-// UB of Match. Buffers of one line share memory because they are never live together (op_kernel/avsg_match.h).
+// UB of Match: one line a buffer. K64 is top_k rounded up to 64.
 struct MatchUb {
   uint32_t header;        // int32 [128]
   uint32_t slot_token;    // int32 [S+8]
   uint32_t slot_stamp;    // float [S+8]
-  uint32_t bucket_word;   // uint32 [NB+8], word NB takes the links that have no target
-  uint32_t small;         // int32 [64]: the entry's lengths, lease and row, its counters, sort list heads
-  uint32_t hit_mask;      // bits [K64]; K64 is K rounded up to 256
-  uint32_t work_mask;     // bits [K64]
+  uint32_t bucket_word;   // uint32 [NB+8]; word NB takes the links that found no target
+  uint32_t lane_bytes;    // int32 [link_tile]: 4k
+  uint32_t small;         // int32 [64]: constants, the entry's inputs and its short outputs
+  uint32_t hit_mask;      // bits [K64]
+  uint32_t work_mask;     // bits [max(K64, (R+1) * link_tile, 2048)]
   uint32_t slot_mask;     // bits [S]
-  uint32_t tokens;        // int32 [K64] valid tokens; victims uint16 [K+S/2]; positions uint16 and link targets int32 [K64]
+  uint32_t lists;         // int32 [K64] valid tokens, then the lists of the misses: see op_kernel/avsg_match.h
+  uint32_t lists_bytes;
   uint32_t slots;         // int32 [K64] bucket offsets, then slots
-  uint32_t miss_tokens;   // int32 [K64] probe strides, then miss tokens
-  uint32_t scratch;       // iota uint16 [S]; probe words int32 [2*K64]; link tiles; marks
+  uint32_t miss_tokens;   // int32 [K64] probe strides, then the missed tokens
+  uint32_t scratch;       // whatever one phase needs
   uint32_t scratch_bytes;
-  uint32_t copy;          // row copies of the fused entry
-  uint32_t copy_bytes;
   uint32_t total;
 };
 
@@ -122,8 +122,8 @@ struct MatchTiling {
   int32_t num_buckets_log2;    // lg
   int32_t probe_rounds;        // R
   int32_t lag_min;
-  int32_t link_tile;           // tokens linked at once
-  int32_t mark_by_sort;        // 1: many slots are marked by sorting, 0: by scalar
+  int32_t link_tile;           // misses linked at once
+  int32_t mark_min_slots;      // from this many on, slots are marked by sorting, not by scalar stores
   int64_t state_stride_bytes;
   MatchUb ub;
 };
@@ -155,13 +155,19 @@ struct StoreTiling {
   int64_t row_bytes[kMaxPayloads];
 };
 
-// UB of Load and Store; the fused entry gives Load what Match leaves free.
+// UB of Load and Store; in the fused entry it lies behind Match's.
+constexpr int32_t kCopyWindow = 64;               // plan entries whose block ids are fetched together
 struct CopyUb {
-  uint32_t window;             // kWindowBytes: plan entries and block ids of the next copies
-  uint32_t rows;               // row buffers
-  uint32_t rows_bytes;
+  uint32_t window;             // kCopyWindowBytes
+  uint32_t rows;               // ring of num_buffers chunks
+  uint32_t chunk_bytes;        // a row is copied in chunks of at most this; multiple of 32
+  uint32_t num_buffers;        // 2..kMaxCopyBuffers
+  uint32_t search;             // Store only: int32 [2, kStoreSearch], masks and scratch
   uint32_t total;
 };
+constexpr int32_t kCopyWindowBytes = 4 * kCopyWindow * (2 + 8) + 512;   // tokens, slots, one 32-byte block per id, scalars
+constexpr int32_t kMaxCopyBuffers = 6;            // event ids 0..5; 7 belongs to vector_util.h
+constexpr int32_t kStoreSearch = 1024;            // new rows searched at once for a later write of the same token
 
 struct AvsgTiling {            // fused entry
   MatchTiling match;
