@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the CPU libraries with CMake and ships them inside the wheel; everything else is in pyproject.toml."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+LIBRARIES = ("libavsg_cpu.so", "libavsg_cpu_checked.so")
+
+
+class BuildWithLibraries(build_py):
+    """Adds avsg/lib/*.so to the built package; an editable install finds them in build/ of the source tree."""
+
+    def run(self) -> None:
+        shutil.rmtree(self.build_lib, ignore_errors=True)  # a file deleted from the sources must not stay in the wheel
+        super().run()
+        build_dir = ROOT / "build"
+        jobs = str(min(os.cpu_count() or 1, 4))
+        subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build_dir)], check=True)
+        targets = ["avsg_cpu", "avsg_cpu_checked"]
+        subprocess.run(["cmake", "--build", str(build_dir), "-j", jobs, "--target", *targets], check=True)
+        if self.editable_mode:
+            return
+        destination = Path(self.build_lib) / "avsg" / "lib"
+        destination.mkdir(parents=True, exist_ok=True)
+        for library in LIBRARIES:
+            shutil.copy2(build_dir / library, destination / library)
+
+
+class PlatformWheel(bdist_wheel):
+    """The libraries are called through ctypes: bound to the machine, not to a Python version."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
+class WithLibraries(Distribution):
+    """Makes setuptools install into platlib."""
+
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+setup(
+    distclass=WithLibraries,
+    cmdclass={"build_py": BuildWithLibraries, "bdist_wheel": PlatformWheel},
+    options={"build": {"build_base": "build/python"}},
+    setup_requires=[] if shutil.which("cmake") else ["cmake>=3.18"],
+)
