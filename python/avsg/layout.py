@@ -77,7 +77,13 @@ STORE_ROWS_STORED = 0
 STORE_SKIPPED = 1
 NUM_STORE_COUNTERS = 2
 
-# --- Device workspace
+# --- UB and device workspace of the kernels
+MARK_MIN_SLOTS = 640
+SORT_LENGTH = 2048
+COPY_WINDOW = 64
+COPY_WINDOW_BYTES = 4 * COPY_WINDOW * (2 + 8) + 512
+MAX_COPY_BUFFERS = 6
+STORE_SEARCH = 1024
 PARTIAL_BYTES = 512
 MAX_CORES = 64
 WORKSPACE_BYTES = PARTIAL_BYTES * MAX_CORES
@@ -150,8 +156,8 @@ class MatchUb(ctypes.Structure):
 
     _fields_ = _fields(
         ctypes.c_uint32,
-        "header slot_token slot_stamp bucket_word small hit_mask work_mask slot_mask tokens slots "
-        "miss_tokens scratch scratch_bytes copy copy_bytes total",
+        "header slot_token slot_stamp bucket_word lane_bytes small hit_mask work_mask slot_mask lists "
+        "lists_bytes slots miss_tokens scratch scratch_bytes total",
     )
 
 
@@ -162,7 +168,7 @@ class MatchTiling(ctypes.Structure):
         *_fields(
             ctypes.c_int32,
             "num_rows num_slots top_k num_queries max_life num_entries num_cores num_buckets_log2 "
-            "probe_rounds lag_min link_tile mark_by_sort",
+            "probe_rounds lag_min link_tile mark_min_slots",
         ),
         ("state_stride_bytes", ctypes.c_int64),
         ("ub", MatchUb),
@@ -196,7 +202,7 @@ class StoreTiling(ctypes.Structure):
 class CopyUb(ctypes.Structure):
     """UB of Load and Store, byte offsets."""
 
-    _fields_ = _fields(ctypes.c_uint32, "window rows rows_bytes total")
+    _fields_ = _fields(ctypes.c_uint32, "window rows chunk_bytes num_buffers search total")
 
 
 class AvsgTiling(ctypes.Structure):

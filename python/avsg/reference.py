@@ -83,7 +83,7 @@ def must_reset(row: Row, lease: int) -> bool:
 
 
 def open_row(row: Row, lease: int, verified_len: int, max_life: int, counters: Array) -> None:
-    """OPEN: reset a row that is not this lease's, drop tokens >= V if V < high, begin the step, raise the floor.
+    """OPEN: reset a row that is not this lease's; drop tokens >= V if V < high; new step, new floor.
 
     Of a corrupt state, stamps are brought into [0, step - 1] (NaN is 0) and the sentinel is restored; a valid
     one has both already.
@@ -214,7 +214,7 @@ def link(row: Row, tokens: Array, victims: Array) -> int:
 
 
 def match_query(row: Row, top_k_tokens: Array, limit: int, counters: Array) -> tuple[Array, Array, Array]:
-    """PROBE to OUTPUT of one query, int32 [K]: its packed slots, then the tokens and slots it adds to the plan."""
+    """PROBE to OUTPUT of one query, int32 [K]: its packed slots, and the tokens and slots of its misses."""
     valid = (top_k_tokens >= 0) & (top_k_tokens < limit)
     num_bad = np.count_nonzero(top_k_tokens >= limit)
     tokens = top_k_tokens[valid].astype(np.int64)

@@ -36,15 +36,15 @@ class Plan(Protocol):
 
 
 def core_share(n: int, num_cores: int, core: int) -> range:
-    """The misses of a list of n that one core copies: [c*n/num_cores, (c+1)*n/num_cores); shares differ by at
-    most one.
-    """
+    """What one core copies of n misses: [c*n/num_cores, (c+1)*n/num_cores); shares differ by at most one."""
     return range(core * n // num_cores, (core + 1) * n // num_cores)
 
 
 def list_misses(config: Config, plan: Plan) -> tuple[Array, Array, Array]:
-    """All misses of active batch entries in (batch entry, plan order) order: entries, tokens, slots, int64
-    [n] each.
+    """All misses of active batch entries, in (batch entry, plan order) order.
+
+    Returns entries, tokens and slots, int64 [n] each. A row outside the pool makes an entry inactive, and
+    num_misses counts only within [0, Q*K].
     """
     width = plan.miss_tokens.shape[1]
     active = (plan.rows >= 0) & (plan.rows < config.num_rows)
@@ -57,8 +57,7 @@ def list_misses(config: Config, plan: Plan) -> tuple[Array, Array, Array]:
 def host_rows(
     tokens: Array, entries: Array, block_table: Array, block_size: int, num_host_blocks: int
 ) -> Array:
-    """Host row of each (entry, token): block_table[entry, token / block_size] * block_size + token %
-    block_size.
+    """Host row of each token: block_table[entry, token / block_size] * block_size + token % block_size.
 
     int64 [n], -1 for a bad block: token / block_size >= max_blocks or an id outside [0, num_host_blocks). The
     tokens are not negative and the entries lie within the table.
