@@ -36,8 +36,10 @@ bool Check::KnownSize(const char* type, const void* value, uint32_t given, size_
   if (!error_.empty()) return false;
   if (value == nullptr) return Refuse("%s is NULL; pass a filled struct.", type);
   if (given == known) return true;
-  return Refuse("struct_bytes of %s is %" PRIu32 ", this library knows %zu; set it to sizeof(%s) of the avsg.h that "
-                "came with this library.", type, given, known, type);
+  return Refuse("struct_bytes of %s is %" PRIu32
+                ", this library knows %zu; set it to sizeof(%s) of the avsg.h that "
+                "came with this library.",
+                type, given, known, type);
 }
 
 bool Check::InRange(const char* name, int64_t value, int64_t low, int64_t high) {
@@ -46,8 +48,8 @@ bool Check::InRange(const char* name, int64_t value, int64_t low, int64_t high) 
   return Refuse("%s is %" PRId64 ", allowed is %" PRId64 " to %" PRId64 ".", name, value, low, high);
 }
 
-bool Check::Add(TensorName name, const void* data, std::initializer_list<int64_t> shape, int64_t element_bytes,
-                uintptr_t alignment, bool written) {
+bool Check::Add(TensorName name, const void* data, std::initializer_list<int64_t> shape,
+                int64_t element_bytes, uintptr_t alignment, bool written) {
   if (!error_.empty()) return false;
   int64_t bytes = element_bytes;
   bool overflow = false;
@@ -63,10 +65,12 @@ bool Check::Add(TensorName name, const void* data, std::initializer_list<int64_t
     return Refuse("%s is NULL; pass its %s.", name.Text().c_str(), ShapeText(shape, element_bytes).c_str());
   }
   if (begin % alignment != 0) {
-    return Refuse("%s is at 0x%" PRIxPTR ", allowed are addresses that are multiples of %" PRIuPTR "; align it.",
+    return Refuse("%s is at 0x%" PRIxPTR ", allowed are addresses that are multiples of %" PRIuPTR
+                  "; align it.",
                   name.Text().c_str(), begin, alignment);
   }
-  if (num_regions_ == kMaxRegions) return Refuse("%s is one tensor more than a call can have.", name.Text().c_str());
+  if (num_regions_ == kMaxRegions)
+    return Refuse("%s is one tensor more than a call can have.", name.Text().c_str());
   regions_[num_regions_++] = Region{name, begin, end, written};
   return true;
 }
@@ -78,10 +82,11 @@ bool Check::NoOverlap() {
       const Region& a = regions_[j];
       const Region& b = regions_[i];
       if (!(a.written || b.written) || a.end <= b.begin || b.end <= a.begin) continue;
-      return Refuse("%s (%" PRIuPTR " bytes at 0x%" PRIxPTR ") and %s (%" PRIuPTR " bytes at 0x%" PRIxPTR ") overlap, "
-                    "and the call writes to %s; give each its own memory.", a.name.Text().c_str(), a.end - a.begin,
-                    a.begin, b.name.Text().c_str(), b.end - b.begin, b.begin,
-                    (a.written ? a.name : b.name).Text().c_str());
+      return Refuse("%s (%" PRIuPTR " bytes at 0x%" PRIxPTR ") and %s (%" PRIuPTR " bytes at 0x%" PRIxPTR
+                    ") overlap, "
+                    "and the call writes to %s; give each its own memory.",
+                    a.name.Text().c_str(), a.end - a.begin, a.begin, b.name.Text().c_str(), b.end - b.begin,
+                    b.begin, (a.written ? a.name : b.name).Text().c_str());
     }
   }
   return true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Argument checks of the C ABI: all that can be refused without looking at a device value, before anything is written.
+// Argument checks of the C ABI: all that can be refused without looking at a device value, before anything is
+// written.
 #ifndef AVSG_CHECK_H
 #define AVSG_CHECK_H
 
@@ -8,13 +9,15 @@
 #include <string>
 
 #include "avsg.h"
+#include "tiling.h"
 
 namespace avsg {
 
 constexpr uintptr_t kStateAlignment = 32;  // bytes; a row of the state moves in whole 32-byte blocks
 constexpr uintptr_t kInt32Alignment = 4;
 
-// A tensor's name in a sentence: "state", or "payloads[1].host_kv" with its index. Text is built only for a refusal.
+// A tensor's name in a sentence: "state", or "payloads[1].host_kv" with its index. Text is built only for a
+// refusal.
 struct TensorName {
   TensorName(const char* field, int payload = -1) : field(field), payload(payload) {}
   std::string Text() const;
@@ -60,8 +63,8 @@ class Check {
   static constexpr int kMaxRegions = 32;
 
   bool KnownSize(const char* type, const void* value, uint32_t given, size_t known);
-  bool Add(TensorName name, const void* data, std::initializer_list<int64_t> shape, int64_t element_bytes, uintptr_t alignment,
-           bool written);
+  bool Add(TensorName name, const void* data, std::initializer_list<int64_t> shape, int64_t element_bytes,
+           uintptr_t alignment, bool written);
 
   std::string error_;
   Region regions_[kMaxRegions];
@@ -70,6 +73,7 @@ class Check {
 
 // The arguments of one call as the C ABI names them; unused ones stay null.
 struct Call {
+  const Platform* platform = nullptr;
   const avsg_config* config = nullptr;
   const avsg_step* step = nullptr;
   const avsg_plan* plan = nullptr;
@@ -83,11 +87,13 @@ struct Call {
   void* state = nullptr;
   int32_t* counters = nullptr;  // of load or store
   void* workspace = nullptr;
+  void* stream = nullptr;
 };
 
+PoolShape ShapeOf(const avsg_config& config);
+
 // "" or the sentence that refuses the call.
-std::string CheckConfig(const avsg_config* config);
-std::string CheckSizes(const avsg_config* config, const avsg_size_report* report);
+std::string CheckSizes(const Platform& platform, const avsg_config* config, const avsg_size_report* report);
 std::string CheckMatch(const Call& call);
 std::string CheckLoad(const Call& call);
 std::string CheckStepFused(const Call& call);

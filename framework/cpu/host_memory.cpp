@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// avsg_host_alloc and avsg_host_free of the CPU libraries: anonymous mappings that cost memory only where they are touched.
-// One mapping per call: splitting it into chunks is a matter of registering memory with a device, which a CPU never does.
+// avsg_host_alloc and avsg_host_free of the CPU libraries: anonymous mappings that cost memory only where
+// they are touched. One mapping per call: splitting it into chunks is a matter of registering memory with a
+// device, which a CPU never does.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -39,21 +40,23 @@ void* Map(uint64_t bytes, int flags) {
   return start == MAP_FAILED ? nullptr : start;
 }
 
-// Reserved huge pages first (without MAP_NORESERVE, so that a shortage shows here and not as a fault at first touch), then
-// transparent ones on a mapping cut to their alignment.
+// Reserved huge pages first (without MAP_NORESERVE, so that a shortage shows here and not as a fault at first
+// touch), then transparent ones on a mapping cut to their alignment.
 void* MapHuge(uint64_t bytes, uint64_t* mapped_bytes) {
   *mapped_bytes = RoundUp(bytes, kHugePageBytes);
   if (void* start = Map(*mapped_bytes, MAP_HUGETLB | MAP_HUGE_2MB)) return start;
   char* wide = static_cast<char*>(Map(*mapped_bytes + kHugePageBytes, MAP_NORESERVE));
   if (wide == nullptr) return nullptr;
-  const uint64_t head = RoundUp(reinterpret_cast<uintptr_t>(wide), kHugePageBytes) - reinterpret_cast<uintptr_t>(wide);
+  const uint64_t head =
+      RoundUp(reinterpret_cast<uintptr_t>(wide), kHugePageBytes) - reinterpret_cast<uintptr_t>(wide);
   if (head != 0) munmap(wide, head);
   if (head != kHugePageBytes) munmap(wide + head + *mapped_bytes, kHugePageBytes - head);
   madvise(wide + head, *mapped_bytes, MADV_HUGEPAGE);  // advice: a kernel without huge pages ignores it
   return wide + head;
 }
 
-std::string CheckHostAlloc(int64_t bytes, const avsg_host_options* options, void** host, void** device_alias) {
+std::string CheckHostAlloc(int64_t bytes, const avsg_host_options* options, void** host,
+                           void** device_alias) {
   Check check;
   check.InRange("bytes", bytes, 1, INT64_MAX - 2 * static_cast<int64_t>(kHugePageBytes));
   if (check.Known("avsg_host_options", options)) check.InRange("huge_pages", options->huge_pages, 0, 1);
@@ -84,8 +87,11 @@ int HostFree(void* host) {
   const auto found = mappings.bytes.find(host);
   if (found == mappings.bytes.end()) {
     Check check;
-    check.Refuse("host is %p, which avsg_host_alloc of this library did not return or which was freed already; free each "
-                 "address once.", host);
+    check.Refuse(
+        "host is %p, which avsg_host_alloc of this library did not return or which was freed already; free "
+        "each "
+        "address once.",
+        host);
     return Fail(AVSG_INVALID_ARGUMENT, check.Error());
   }
   munmap(host, found->second);
@@ -96,7 +102,8 @@ int HostFree(void* host) {
 }  // namespace
 }  // namespace avsg
 
-extern "C" int avsg_host_alloc(int64_t bytes, const avsg_host_options* options, void** host, void** device_alias) {
+extern "C" int avsg_host_alloc(int64_t bytes, const avsg_host_options* options, void** host,
+                               void** device_alias) {
   return avsg::Guarded([&] {
     const std::string error = avsg::CheckHostAlloc(bytes, options, host, device_alias);
     if (!error.empty()) return avsg::Fail(AVSG_INVALID_ARGUMENT, error);
