@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python/avsg/layout.py mirrors op_kernel/avsg_layout.h: names, values, field offsets and hash, compared both ways."""
+"""layout.py mirrors op_kernel/avsg_layout.h: names, values, field offsets and hash, compared both ways."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from avsg import layout
 
 HEADER = Path(__file__).resolve().parents[2] / "op_kernel" / "avsg_layout.h"
