@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the CPU libraries with CMake and ships them inside the wheel; everything else is in pyproject.toml."""
+"""Builds the CPU libraries with CMake and ships them inside the wheel; all else is in pyproject.toml."""
 
 import os
 import shutil
@@ -15,10 +15,11 @@ LIBRARIES = ("libavsg_cpu.so", "libavsg_cpu_checked.so")
 
 
 class BuildWithLibraries(build_py):
-    """Adds avsg/lib/*.so to the built package; an editable install finds them in build/ of the source tree."""
+    """Adds avsg/lib/*.so to the package; an editable install finds them in build/ of the source tree."""
 
     def run(self) -> None:
-        shutil.rmtree(self.build_lib, ignore_errors=True)  # a file deleted from the sources must not stay in the wheel
+        # A file deleted from the sources must not stay in the wheel.
+        shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
         build_dir = ROOT / "build"
         jobs = str(min(os.cpu_count() or 1, 4))
