@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ctypes binding of framework/c_api/avsg.h: structs, library discovery, error codes turned into exceptions."""
+"""ctypes binding of framework/c_api/avsg.h: structs, library discovery, error codes as exceptions."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class NativeLibrary:
         return self._dll
 
     def call(self, function: str, *arguments: object) -> None:
-        """Calls `function`; ValueError, MemoryError, RuleViolationError or LibraryError with the library's sentence."""
+        """Calls `function`; an error code raises an exception with the library's sentence."""
         code = getattr(self._dll, function)(*arguments)
         if code:
             text = (
@@ -226,15 +226,15 @@ def resolve(library: str | os.PathLike[str] | None) -> str | Path:
         if path is None:
             looked = ", ".join(str(candidate) for candidate in search_paths(text))
             raise LibraryNotFoundError(
-                f"library {text!r} is not built: looked for {looked}. Run `pip install .` in the source tree (needs g++ "
-                'and cmake), or use library="reference", which needs numpy only.'
+                f"library {text!r} is not built: looked for {looked}. Run `pip install .` in "
+                'the source tree (needs g++ and cmake), or use library="reference", which needs numpy only.'
             )
         return path
     path = Path(text)
     if not path.is_file():
         raise LibraryNotFoundError(
-            f"library {text!r} is neither a file nor one of reference, {', '.join(LIBRARY_NAMES)}: pass one of these names "
-            "or the path of a libavsg_*.so."
+            f"library {text!r} is neither a file nor one of reference, {', '.join(LIBRARY_NAMES)}: pass "
+            "one of these names or the path of a libavsg_*.so."
         )
     return path.resolve()
 

@@ -64,7 +64,7 @@ def _numpy_at(pointer: int, nbytes: int, owner: object) -> np.ndarray:
 
 
 def view(name: str, array: object) -> ArrayView:
-    """View of `array`: numpy, data_ptr, `__dlpack__` or buffer protocol, in this order. TypeError for anything else."""
+    """View of `array` by numpy, data_ptr, `__dlpack__` or the buffer protocol; else TypeError."""
     if isinstance(array, np.ndarray):
         return _from_numpy(name, array)
     if hasattr(array, "data_ptr"):
@@ -175,7 +175,7 @@ def require(name: str, array: object, *, write: bool = False) -> ArrayView:
 def require_int32(
     name: str, array: object, shape: tuple[int, ...] | None = None, words: str = "", *, write: bool = False
 ) -> ArrayView:
-    """View of a contiguous int32 array; of exactly `shape` if given, whose dimensions `words` names, as in "[B, Q, K]"."""
+    """View of a contiguous int32 array, of exactly `shape` if given; `words` names the dimensions."""
     v = require(name, array, write=write)
     if v.dtype != "int32":
         raise TypeError(
@@ -216,7 +216,7 @@ def refuse_overlap(written: list[ArrayView], read: list[ArrayView]) -> None:
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: object = np.uint8, alignment: int = 512) -> np.ndarray:
-    """Zeroed numpy array whose address is a multiple of `alignment` bytes; pages are touched on first use only."""
+    """Zeroed numpy array at a multiple of `alignment` bytes; its pages are touched on first use only."""
     nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     raw = np.zeros(nbytes + alignment, np.uint8)
     start = -raw.__array_interface__["data"][0] % alignment

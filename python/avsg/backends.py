@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import _abi, layout
+from .args import CopyArgs, PlanArgs, StepArgs
 from .arrays import ArrayView, address, aligned_zeros
-from .checks import CopyArgs, PlanArgs, StepArgs
 from .config import PoolConfig
 from .errors import sentence
 from .plan import PLAN_FIELDS, Plan

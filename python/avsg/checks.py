@@ -1,68 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structure of the arguments of every pool call: dtype, shape, layout, device, row sizes. Nothing here reads values."""
+"""Structure of the arguments of every pool call: dtype, shape, layout, device, row sizes; never values."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from . import layout
+from .args import CopyArgs, PayloadArgs, PlanArgs, StepArgs
 from .arrays import ArrayView, require, require_int32
 from .config import PoolConfig
 from .errors import sentence
 from .plan import PLAN_FIELDS, PLAN_WORDS, Plan, plan_shapes
-
-
-class StepArgs(NamedTuple):
-    """Input of one match."""
-
-    num_entries: int
-    num_queries: int
-    topk_tokens: ArrayView  # [B, Q, K]
-    verified_lens: ArrayView  # [B]
-    seq_lens: ArrayView  # [B]
-    leases: ArrayView  # [B]
-    rows: ArrayView  # [B]
-
-    def views(self) -> list[ArrayView]:
-        return list(self[2:])
-
-
-class PlanArgs(NamedTuple):
-    """A plan's arrays, shapes as in Plan."""
-
-    num_entries: int
-    num_queries: int
-    slots: ArrayView
-    miss_tokens: ArrayView
-    miss_slots: ArrayView
-    num_misses: ArrayView
-    counters: ArrayView
-    rows: ArrayView
-    verified_lens: ArrayView
-
-    def views(self) -> list[ArrayView]:
-        return list(self[2:])
-
-
-class PayloadArgs(NamedTuple):
-    """One pair of buffers; `device_kv` and `fresh` for load, `new_rows` for store."""
-
-    row_bytes: int
-    host_kv: ArrayView
-    device_kv: ArrayView | None = None
-    fresh: ArrayView | None = None
-    new_rows: ArrayView | None = None
-
-
-class CopyArgs(NamedTuple):
-    """Payloads of a load or store, and where their host rows are."""
-
-    payloads: list[PayloadArgs]
-    block_table: ArrayView  # [B, max_blocks]
-    num_entries: int
-    max_blocks: int
-    num_host_blocks: int
-    block_size: int
 
 
 def step_args(
@@ -85,7 +31,7 @@ def step_args(
             sentence(
                 "topk_tokens.shape",
                 list(topk.shape),
-                f"[B, Q, K] with B of 1 or more, Q of 1 to num_queries = {config.num_queries} and K = {config.top_k}",
+                f"[B, Q, K] with B >= 1, Q of 1 to num_queries = {config.num_queries} and K = {config.top_k}",
                 "pad shorter selections with -1",
             )
         )
@@ -142,7 +88,7 @@ def load_args(
     num_entries: int,
     num_queries: int,
 ) -> CopyArgs:
-    """Buffers of a load: one to four pairs with equal bytes per row, and a block table with one line per entry."""
+    """Buffers of a load: one to four pairs with equal bytes per row, and one line of block ids per entry."""
     hosts, devices = _as_list("host_kv", host_kv), _as_list("device_kv", device_kv)
     _same_count("device_kv", devices, hosts)
     fresh_list = [None] * len(hosts) if fresh is None else _as_list("fresh", fresh)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PoolConfig: the five numbers that fix a pool, refused in full sentences when SPEC.md does not allow them."""
+"""PoolConfig: the five numbers that fix a pool, refused in full sentences where SPEC.md says so."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the address, shape and dtype of a DLPack export in place, bf16 included, which numpy's own reader refuses."""
+"""Reads the address, shape and dtype of a DLPack export in place, also bf16, which numpy refuses."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ class LibraryError(RuntimeError):
 
 
 class RuleViolationError(LibraryError):
-    """The checked library caught a kernel breaking a rule of the device; the sentence names the rule and the line."""
+    """The checked library caught a kernel breaking a rule of the device; the sentence names rule and line."""
 
 
 class RowTableFull(RuntimeError):

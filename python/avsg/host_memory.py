@@ -39,7 +39,7 @@ def host_alloc(
     huge_pages: bool = False,
     library: str | os.PathLike[str] | None = None,
 ) -> np.ndarray:
-    """Zeroed, page-aligned numpy array in host memory that the library's device can address (DESIGN.md "C ABI").
+    """Zeroed, page-aligned numpy array in host memory that the device can address (avsg_host_alloc).
 
     shape: items per dimension, at least one item in all. dtype: any numpy dtype without Python objects.
     huge_pages: use huge pages when the system has them. library: as for Pool; "reference" gives ordinary

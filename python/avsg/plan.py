@@ -12,7 +12,7 @@ from . import layout
 
 @dataclass(eq=False)
 class Plan:
-    """What one match decides (SPEC.md "One step"); all int32 and contiguous, B batch entries, Q queries, K = top_k.
+    """What one match decides (SPEC.md "One step"): contiguous int32 arrays; B entries, Q queries, K = top_k.
 
     slots [B, Q, K]: the slots of the valid tokens in the order of top_k, packed, then -1; sparse attention
     reads

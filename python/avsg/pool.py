@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import checks, layout, values
+from .args import CopyArgs, PlanArgs, StepArgs
 from .arrays import ArrayView, aligned_zeros, refuse_overlap, view
 from .backends import Sizes, make_backend
 from .config import PoolConfig
@@ -94,7 +95,7 @@ class Pool:
 
     @property
     def state(self) -> np.ndarray:
-        """The state itself, uint8 [num_rows, stride], in the layout of SPEC.md "State of one row"; not a copy."""
+        """The state itself, not a copy: uint8 [num_rows, stride] as in SPEC.md "State of one row"."""
         return self._state
 
     def match(
@@ -239,7 +240,7 @@ class Pool:
         return StoreCounts(*counters.tolist())
 
     def reset(self, rows: int | Iterable[int]) -> None:
-        """Empties rows: their next step starts from a reset, whatever the lease (SPEC.md: all-zero memory is empty).
+        """Empties rows: their next step starts from a reset, whatever the lease (all-zero memory is empty).
 
         rows: one row or several, 0..num_rows-1. A released row needs no reset, its next owner has another
         lease.
@@ -266,17 +267,17 @@ class Pool:
     def __repr__(self) -> str:
         return f"Pool({self._config!r}, library={self.library!r}, num_cores={self.sizes.num_cores})"
 
-    def _plan_for(self, step: checks.StepArgs, out: Plan | None) -> tuple[Plan, checks.PlanArgs]:
+    def _plan_for(self, step: StepArgs, out: Plan | None) -> tuple[Plan, PlanArgs]:
         shape = (step.num_entries, step.num_queries)
         plan = Plan.empty(*shape, self._config.top_k) if out is None else out
         return plan, checks.plan_args(self._config, plan, shape, "out", write=True)
 
 
-def _written(copy: checks.CopyArgs) -> list[ArrayView]:
+def _written(copy: CopyArgs) -> list[ArrayView]:
     return [p.device_kv for p in copy.payloads]
 
 
-def _read(copy: checks.CopyArgs) -> list[ArrayView]:
+def _read(copy: CopyArgs) -> list[ArrayView]:
     fresh = [p.fresh for p in copy.payloads if p.fresh is not None]
     return [copy.block_table, *(p.host_kv for p in copy.payloads), *fresh]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from . import layout
+from .args import CopyArgs, PlanArgs, StepArgs
 from .arrays import ArrayView
-from .checks import CopyArgs, PlanArgs, StepArgs
 from .config import PoolConfig
 from .errors import sentence
 
@@ -19,7 +19,7 @@ _RELEASED = "take rows from RowTable.admit, and pass -1 for an inactive entry"
 
 
 def check_step(config: PoolConfig, step: StepArgs) -> None:
-    """ValueError for a row outside the pool or named twice, lengths that contradict each other, or a bad token."""
+    """ValueError for a row outside the pool or named twice, contradicting lengths, or a bad token."""
     rows = step.rows.as_int32()
     verified_lens, seq_lens = step.verified_lens.as_int32(), step.seq_lens.as_int32()
     active = rows >= 0
@@ -71,7 +71,7 @@ def check_step(config: PoolConfig, step: StepArgs) -> None:
 
 
 def check_load(config: PoolConfig, plan: PlanArgs, copy: CopyArgs) -> None:
-    """ValueError for a plan that no match of this pool has written, or a block id that the plan's copies cannot read."""
+    """ValueError for a plan that no match of this pool has written, or a bad block among its copies."""
     rows, num_misses = plan.rows.as_int32(), plan.num_misses.as_int32()
     active = rows >= 0
     remedy = "pass the plan that this pool's match returned, unchanged"
@@ -113,7 +113,7 @@ def check_step_blocks(step: StepArgs, copy: CopyArgs) -> None:
 
 
 def check_store(copy: CopyArgs, position_view: ArrayView, entry_view: ArrayView) -> None:
-    """ValueError for an entry outside the batch, a position outside a sequence, a bad block or two rows for one place."""
+    """ValueError for an entry outside the batch, a bad position or block, or two rows for one place."""
     positions, entries = position_view.as_int32(), entry_view.as_int32()
     kept = entries != -1
     _refuse(
@@ -172,7 +172,7 @@ def _host_rows(copy: CopyArgs, entries: np.ndarray, tokens: np.ndarray) -> np.nd
             sentence(
                 f"token {tokens[k]} of batch entry {entries[k]}",
                 f"in block {index[k]} of its sequence",
-                f"a block below max_blocks = {copy.max_blocks} (the width of block_table; block_size = {copy.block_size})",
+                f"a block below max_blocks = {copy.max_blocks} (block_size = {copy.block_size})",
                 "pass a block table that covers the sequence",
             )
         )
