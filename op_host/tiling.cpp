@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace avsg {
+namespace sparse_gather {
 namespace {
 
 constexpr int64_t kUbBytes = 184 * 1024;
@@ -13,7 +13,6 @@ constexpr Platform kPlatforms[] = {
     {"ascend910_93", 48, kUbBytes},
     {"cpu", 48, kUbBytes},
 };
-constexpr int32_t kMarkMinSlots = 640;       // sorting costs about as much as this many scalar stores (cost model)
 constexpr int64_t kSmallestCopyBytes = kCopyWindowBytes + 2 * 2048;
 constexpr int64_t kMaxChunkBytes = 16 * 1024;
 
@@ -42,16 +41,8 @@ int32_t ProbeRounds(int32_t num_slots, int32_t top_k) {
 // Bytes of the scratch that link needs: bucket offsets [R+2 tiles], words, fingerprints, tokens, stamps [R+1 tiles].
 int64_t LinkScratchBytes(int32_t rounds, int32_t link_tile) { return int64_t{4} * link_tile * (5 * rounds + 7); }
 
-// Sorting pads the marked list to 32 * 4^n; see MarkSlots.
-int32_t SortLength(int32_t count) {
-  int32_t length = 32;
-  while (length < count) length *= 4;
-  return length;
-}
-int64_t MarkScratchBytes(int32_t num_slots, int32_t top_k) {
-  const int64_t merged = SortLength(top_k) + num_slots;
-  return 32 + 8 * merged + 3 * 4 * merged;
-}
+// Merged (key, tag) pairs and three words an element beside them; see MarkSlots.
+int64_t MarkScratchBytes(int32_t num_slots) { return 32 + int64_t{20} * (kSortLength + num_slots); }
 
 MatchUb CarveMatch(int32_t num_slots, int32_t top_k, int32_t rounds, int32_t link_tile, int64_t scratch_bytes) {
   const int64_t k64 = RoundUp(top_k, 64);
@@ -63,8 +54,9 @@ MatchUb CarveMatch(int32_t num_slots, int32_t top_k, int32_t rounds, int32_t lin
   ub.bucket_word = carver.Take((int64_t{4} << NumBucketsLog2(num_slots)) + 32);
   ub.lane_bytes = carver.Take(4 * link_tile);
   ub.small = carver.Take(256);
-  ub.hit_mask = carver.Take(k64 / 8);
-  ub.work_mask = carver.Take(std::max({k64, int64_t{link_tile} * (rounds + 1), int64_t{2048}}) / 8);
+  const int64_t mask_bits = std::max({k64, int64_t{link_tile} * (rounds + 1), int64_t{1024}});
+  ub.hit_mask = carver.Take(mask_bits / 8);
+  ub.work_mask = carver.Take(mask_bits / 8);
   ub.slot_mask = carver.Take(num_slots / 8);
   // victims uint16 [K + S/2]; later victims uint16 [K64] and positions uint16 [K64] or link targets int32 [K64]
   ub.lists_bytes = static_cast<uint32_t>(RoundUp(std::max(2 * (k64 + num_slots / 2), 6 * k64), 32));
@@ -82,12 +74,12 @@ bool FitMatch(int32_t num_slots, int32_t top_k, int64_t ub_bytes, MatchTiling* t
   const int32_t rounds = ProbeRounds(num_slots, top_k);
   const int64_t k64 = RoundUp(top_k, 64);
   const int64_t base = std::max(8 * k64, int64_t{2} * num_slots);
-  const bool may_mark = num_slots < 2 * top_k && top_k <= 2048;
+  const bool may_mark = num_slots < 2 * top_k && top_k >= kMarkMinSlots && top_k <= kSortLength;
   for (bool mark : {may_mark, false}) {
     for (int32_t tile : {256, 128, 64}) {
       if (tile > k64 && tile > 64) continue;
       const int64_t scratch = std::max({base, LinkScratchBytes(rounds, tile),
-                                        mark ? MarkScratchBytes(num_slots, top_k) : int64_t{0}});
+                                        mark ? MarkScratchBytes(num_slots) : int64_t{0}});
       const MatchUb ub = CarveMatch(num_slots, top_k, rounds, tile, scratch);
       if (ub.total + kSmallestCopyBytes > ub_bytes) continue;
       tiling->link_tile = tile;
@@ -267,4 +259,4 @@ std::string MakeStoreTiling(const CopyShape& copy, int32_t num_new_rows, const P
   return "";
 }
 
-}  // namespace avsg
+}  // namespace sparse_gather

@@ -8,7 +8,7 @@
 
 #include "avsg_layout.h"
 
-namespace avsg {
+namespace sparse_gather {
 
 struct Platform {
   const char* name;
@@ -55,6 +55,6 @@ std::string MakeStoreTiling(const CopyShape& copy, int32_t num_new_rows, const P
 // The largest S that a match with this K fits on the platform, 0 if none does.
 int32_t LargestNumSlots(int32_t top_k, const Platform& platform);
 
-}  // namespace avsg
+}  // namespace sparse_gather
 
 #endif  // AVSG_OP_HOST_TILING_H

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace avsg {
+namespace sparse_gather {
 
 // --- Constants of SPEC.md -----------------------------------------------------------------------------------------
 constexpr int32_t kMaxTokens = 1 << 20;           // tokens are 0 <= x < kMaxTokens
@@ -99,8 +99,8 @@ struct MatchUb {
   uint32_t bucket_word;   // uint32 [NB+8]; word NB takes the links that found no target
   uint32_t lane_bytes;    // int32 [link_tile]: 4k
   uint32_t small;         // int32 [64]: constants, the entry's inputs and its short outputs
-  uint32_t hit_mask;      // bits [K64]
-  uint32_t work_mask;     // bits [max(K64, (R+1) * link_tile, 2048)]
+  uint32_t hit_mask;      // bits [max(K64, (R+1) * link_tile, 1024)]
+  uint32_t work_mask;     // the same
   uint32_t slot_mask;     // bits [S]
   uint32_t lists;         // int32 [K64] valid tokens, then the lists of the misses: see op_kernel/avsg_match.h
   uint32_t lists_bytes;
@@ -110,6 +110,9 @@ struct MatchUb {
   uint32_t scratch_bytes;
   uint32_t total;
 };
+
+constexpr int32_t kMarkMinSlots = 640;            // sorting costs about as much as this many scalar stores
+constexpr int32_t kSortLength = 2048;             // a list to be sorted is filled up to 32 * 4 * 4 * 4 elements
 
 struct MatchTiling {
   int32_t num_rows;
@@ -191,6 +194,6 @@ constexpr int32_t kPartialBytes = 512;            // one core's partial load or 
 constexpr int32_t kMaxCores = 64;
 constexpr int64_t kWorkspaceBytes = int64_t{kPartialBytes} * kMaxCores;
 
-}  // namespace avsg
+}  // namespace sparse_gather
 
 #endif  // AVSG_LAYOUT_H

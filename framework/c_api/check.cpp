@@ -6,7 +6,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-namespace avsg {
+namespace sparse_gather {
 namespace {
 
 std::string ShapeText(std::initializer_list<int64_t> shape, int64_t element_bytes) {
@@ -92,4 +92,4 @@ bool Check::NoOverlap() {
   return true;
 }
 
-}  // namespace avsg
+}  // namespace sparse_gather

@@ -11,7 +11,7 @@
 #include "avsg.h"
 #include "tiling.h"
 
-namespace avsg {
+namespace sparse_gather {
 
 constexpr uintptr_t kStateAlignment = 32;  // bytes; a row of the state moves in whole 32-byte blocks
 constexpr uintptr_t kInt32Alignment = 4;
@@ -99,6 +99,6 @@ std::string CheckLoad(const Call& call);
 std::string CheckStepFused(const Call& call);
 std::string CheckStore(const Call& call);
 
-}  // namespace avsg
+}  // namespace sparse_gather
 
 #endif  // AVSG_CHECK_H

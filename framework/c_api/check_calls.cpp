@@ -3,7 +3,7 @@
 #include "avsg_layout.h"
 #include "check.h"
 
-namespace avsg {
+namespace sparse_gather {
 namespace {
 
 constexpr int64_t kWordBytes = 4;
@@ -203,4 +203,4 @@ std::string CheckStore(const Call& call) {
   return check.Error();
 }
 
-}  // namespace avsg
+}  // namespace sparse_gather

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-namespace avsg {
+namespace sparse_gather {
 namespace {
 
 thread_local char last_sentence[1024] = "";
@@ -21,6 +21,6 @@ int Fail(int code, const std::string& sentence) {
   return code;
 }
 
-}  // namespace avsg
+}  // namespace sparse_gather
 
-extern "C" const char* avsg_last_error(void) { return avsg::last_sentence; }
+extern "C" const char* avsg_last_error(void) { return sparse_gather::last_sentence; }

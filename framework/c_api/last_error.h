@@ -9,7 +9,7 @@
 
 #include "avsg.h"
 
-namespace avsg {
+namespace sparse_gather {
 
 // Both keep the outcome for this thread's avsg_last_error and return the code.
 int Succeed();
@@ -27,6 +27,6 @@ int Guarded(Call&& call) noexcept {
   }
 }
 
-}  // namespace avsg
+}  // namespace sparse_gather
 
 #endif  // AVSG_LAST_ERROR_H

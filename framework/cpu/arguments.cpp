@@ -2,7 +2,7 @@
 // Collects and registers the arguments of one launch.
 #include "arguments.h"
 
-namespace avsg {
+namespace sparse_gather {
 namespace {
 
 std::mutex launch_mutex;
@@ -30,4 +30,4 @@ void Arguments::AddList(const Tensor* tensors, int num_tensors, bool writable) {
   Add({"tensor list", list.words, list_bytes}, false);
 }
 
-}  // namespace avsg
+}  // namespace sparse_gather

@@ -12,7 +12,7 @@
 #include "launch.h"
 #include "list_tensor.h"
 
-namespace avsg {
+namespace sparse_gather {
 
 // A whole tensor; in-place tensors are added once as input and once as output.
 struct Tensor {
@@ -53,6 +53,6 @@ class Arguments {
   int num_lists_ = 0;
 };
 
-}  // namespace avsg
+}  // namespace sparse_gather
 
 #endif  // AVSG_CPU_ARGUMENTS_H

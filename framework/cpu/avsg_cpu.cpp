@@ -3,7 +3,7 @@
 #include "calls.h"
 #include "last_error.h"
 
-namespace avsg {
+namespace sparse_gather {
 namespace {
 
 Call CallOf(const avsg_config* config, void* workspace, void* stream) {
@@ -16,7 +16,7 @@ Call CallOf(const avsg_config* config, void* workspace, void* stream) {
 }
 
 }  // namespace
-}  // namespace avsg
+}  // namespace sparse_gather
 
 extern "C" {
 
@@ -25,40 +25,40 @@ uint32_t avsg_abi_version(void) { return AVSG_ABI_VERSION; }
 const char* avsg_library_name(void) { return AVSG_LIBRARY_NAME; }
 
 int avsg_sizes(const avsg_config* config, avsg_size_report* report) {
-  return avsg::Guarded([&] { return avsg::Sizes(config, report); });
+  return sparse_gather::Guarded([&] { return sparse_gather::Sizes(config, report); });
 }
 
 int avsg_match(const avsg_config* config, const avsg_step* step, void* state, avsg_plan* plan,
                void* workspace, void* stream) {
-  return avsg::Guarded([&] {
-    avsg::Call call = avsg::CallOf(config, workspace, stream);
+  return sparse_gather::Guarded([&] {
+    sparse_gather::Call call = sparse_gather::CallOf(config, workspace, stream);
     call.step = step;
     call.state = state;
     call.plan = plan;
-    return avsg::Match(call);
+    return sparse_gather::Match(call);
   });
 }
 
 int avsg_load(const avsg_config* config, const avsg_plan* plan, const avsg_blocks* blocks,
               const avsg_payload* payloads, int32_t num_payloads, void* state, int32_t* load_counters,
               void* workspace, void* stream) {
-  return avsg::Guarded([&] {
-    avsg::Call call = avsg::CallOf(config, workspace, stream);
+  return sparse_gather::Guarded([&] {
+    sparse_gather::Call call = sparse_gather::CallOf(config, workspace, stream);
     call.plan = plan;
     call.blocks = blocks;
     call.payloads = payloads;
     call.num_payloads = num_payloads;
     call.state = state;
     call.counters = load_counters;
-    return avsg::Load(call);
+    return sparse_gather::Load(call);
   });
 }
 
 int avsg_step_fused(const avsg_config* config, const avsg_step* step, void* state, avsg_plan* plan,
                     const avsg_blocks* blocks, const avsg_payload* payloads, int32_t num_payloads,
                     int32_t* load_counters, void* workspace, void* stream) {
-  return avsg::Guarded([&] {
-    avsg::Call call = avsg::CallOf(config, workspace, stream);
+  return sparse_gather::Guarded([&] {
+    sparse_gather::Call call = sparse_gather::CallOf(config, workspace, stream);
     call.step = step;
     call.state = state;
     call.plan = plan;
@@ -66,15 +66,15 @@ int avsg_step_fused(const avsg_config* config, const avsg_step* step, void* stat
     call.payloads = payloads;
     call.num_payloads = num_payloads;
     call.counters = load_counters;
-    return avsg::StepFused(call);
+    return sparse_gather::StepFused(call);
   });
 }
 
 int avsg_store(const avsg_config* config, const avsg_blocks* blocks, const avsg_store_payload* payloads,
                int32_t num_payloads, const int32_t* positions, const int32_t* entries, int32_t num_new_rows,
                int32_t* store_counters, void* workspace, void* stream) {
-  return avsg::Guarded([&] {
-    avsg::Call call = avsg::CallOf(config, workspace, stream);
+  return sparse_gather::Guarded([&] {
+    sparse_gather::Call call = sparse_gather::CallOf(config, workspace, stream);
     call.blocks = blocks;
     call.store_payloads = payloads;
     call.num_payloads = num_payloads;
@@ -82,7 +82,7 @@ int avsg_store(const avsg_config* config, const avsg_blocks* blocks, const avsg_
     call.entries = entries;
     call.num_new_rows = num_new_rows;
     call.counters = store_counters;
-    return avsg::Store(call);
+    return sparse_gather::Store(call);
   });
 }
 

@@ -11,7 +11,7 @@
 #include "launch.h"
 #include "tiling.h"
 
-namespace avsg {
+namespace sparse_gather {
 namespace {
 
 constexpr int64_t kWordBytes = 4;
@@ -230,4 +230,4 @@ int Store(const Call& call) {
   return Finish(arguments.Launch(num_cores, avsg_cpu::CurrentKernels().store));
 }
 
-}  // namespace avsg
+}  // namespace sparse_gather

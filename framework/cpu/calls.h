@@ -7,7 +7,7 @@
 #include "check.h"
 #include "tiling.h"
 
-namespace avsg {
+namespace sparse_gather {
 
 const Platform& Cpu();
 
@@ -17,6 +17,6 @@ int Load(const Call& call);
 int StepFused(const Call& call);
 int Store(const Call& call);
 
-}  // namespace avsg
+}  // namespace sparse_gather
 
 #endif  // AVSG_CPU_CALLS_H

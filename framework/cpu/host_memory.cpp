@@ -14,7 +14,7 @@
 #include "check.h"
 #include "last_error.h"
 
-namespace avsg {
+namespace sparse_gather {
 namespace {
 
 constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
@@ -100,17 +100,17 @@ int HostFree(void* host) {
 }
 
 }  // namespace
-}  // namespace avsg
+}  // namespace sparse_gather
 
 extern "C" int avsg_host_alloc(int64_t bytes, const avsg_host_options* options, void** host,
                                void** device_alias) {
-  return avsg::Guarded([&] {
-    const std::string error = avsg::CheckHostAlloc(bytes, options, host, device_alias);
-    if (!error.empty()) return avsg::Fail(AVSG_INVALID_ARGUMENT, error);
-    return avsg::HostAlloc(bytes, *options, host, device_alias);
+  return sparse_gather::Guarded([&] {
+    const std::string error = sparse_gather::CheckHostAlloc(bytes, options, host, device_alias);
+    if (!error.empty()) return sparse_gather::Fail(AVSG_INVALID_ARGUMENT, error);
+    return sparse_gather::HostAlloc(bytes, *options, host, device_alias);
   });
 }
 
 extern "C" int avsg_host_free(void* host) {
-  return avsg::Guarded([&] { return avsg::HostFree(host); });
+  return sparse_gather::Guarded([&] { return sparse_gather::HostFree(host); });
 }

@@ -81,7 +81,7 @@ FUNCTIONS = re.findall(r"inline int\d+_t (\w+)\((.*?)\)", TEXT)
 
 def program() -> str:
     """A C++ program that prints every constant, size, offset and hash as `name value`."""
-    lines = ["#include <cstddef>", "#include <cstdio>", f'#include "{HEADER.name}"', "using namespace avsg;"]
+    lines = ["#include <cstddef>", "#include <cstdio>", f'#include "{HEADER.name}"', "using namespace sparse_gather;"]
     lines += ['#define P(name, value) std::printf("%s %lld\\n", name, static_cast<long long>(value))']
     lines += ["int main() {"]
     lines += [f'  P("{name}", {name});' for name in CONSTANTS]

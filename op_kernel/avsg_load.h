@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Load: copies the misses of all entries from host_kv (or fresh) to device_kv, an equal share on every core.
+#ifndef AVSG_LOAD_H
+#define AVSG_LOAD_H
+
+#include "avsg_layout.h"
+#include "row_copy.h"
+#include "vector_util.h"
+
+namespace sparse_gather {
+
+struct LoadArgs {
+  GM_ADDR miss_tokens;         // int32 [B, Q*K]
+  GM_ADDR miss_slots;          // int32 [B, Q*K]
+  GM_ADDR num_misses;          // int32 [B]
+  GM_ADDR rows;                // int32 [B], the plan's
+  GM_ADDR verified_lens;       // int32 [B], the plan's
+  GM_ADDR block_table;         // int32 [B, max_blocks]
+  GM_ADDR host_kv;             // list of [num_host_blocks, block_size, row_bytes]
+  GM_ADDR fresh;               // list of [B, Q, row_bytes]
+  GM_ADDR device_kv;           // list of [num_rows * S, row_bytes]
+  GM_ADDR state;               // uint8 [num_rows, stride]
+  GM_ADDR load_counters;       // int32 [2]
+  GM_ADDR workspace;
+};
+
+class Load {
+ public:
+  __aicore__ inline Load(const LoadTiling& tiling, const CopyUb& copy_ub, const LoadArgs& args,
+                         TBuf<TPosition::VECCALC>& ub)
+      : tiling_(tiling), args_(args), window_(copy_ub, ub), ring_(copy_ub, ub) {
+    if (tiling.has_fresh != 0) fresh_.Init(args.fresh);
+    host_kv_.Init(args.host_kv);
+    device_kv_.Init(args.device_kv);
+  }
+
+  // Finds this core's share of the plan. All plans must be in GM.
+  __aicore__ inline void Begin();
+  // Copies the next window of plan entries, if there is one.
+  __aicore__ inline void Advance();
+  // Copies what is left and sums up all cores.
+  __aicore__ inline void Finish();
+
+ private:
+  __aicore__ inline int32_t NumMisses(int32_t entry, int32_t num_misses, int32_t row) {
+    return row < 0 || row >= tiling_.num_rows ? 0 : MinOf(MaxOf(num_misses, 0), tiling_.plan_width);
+  }
+  __aicore__ inline int64_t CountMisses();
+  __aicore__ inline void OpenEntry(int32_t entry);
+  __aicore__ inline int32_t FetchWindow();
+  __aicore__ inline void CopyEntry(int32_t index);
+  __aicore__ inline void Poison();
+
+  const LoadTiling& tiling_;
+  const LoadArgs& args_;
+  CopyWindow window_;
+  RowRing ring_;
+  ListTensorDesc host_kv_, fresh_, device_kv_;
+
+  // Position in the list of all misses
+  int64_t left_ = 0;           // entries of the share not copied yet
+  int64_t skip_ = 0;           // entries of the list before the share, from entry_'s line on
+  int32_t entry_ = -1;
+  int32_t line_ = 0;           // next plan entry of entry_'s line
+  int32_t line_end_ = 0;
+  int32_t row_ = 0;
+  int32_t verified_len_ = 0;
+  bool poisoned_ = false;      // entry_'s row by this core
+  int32_t copied_ = 0;
+  int32_t bad_ = 0;
+};
+
+__aicore__ inline int64_t Load::CountMisses() {
+  int64_t total = 0;
+  for (int32_t first = 0; first < tiling_.num_entries; first += kCopyWindow) {
+    const int32_t count = MinOf(kCopyWindow, tiling_.num_entries - first);
+    window_.Fetch(window_.tokens(), args_.num_misses, first, count);
+    window_.Fetch(window_.slots(), args_.rows, first, count);
+    Sync<HardEvent::MTE2_S>();
+    for (int32_t i = 0; i < count; ++i) {
+      total += NumMisses(first + i, window_.tokens().GetValue(i), window_.slots().GetValue(i));
+    }
+    Sync<HardEvent::S_MTE2>();
+  }
+  return total;
+}
+
+__aicore__ inline void Load::Begin() {
+  const int64_t total = CountMisses();
+  const int64_t core = GetBlockIdx();
+  skip_ = core * total / tiling_.num_cores;
+  left_ = (core + 1) * total / tiling_.num_cores - skip_;
+}
+
+__aicore__ inline void Load::OpenEntry(int32_t entry) {
+  entry_ = entry;
+  poisoned_ = false;
+  Sync<HardEvent::S_MTE2>();
+  window_.Fetch(window_.scalar(0), args_.num_misses, entry, 1);
+  window_.Fetch(window_.scalar(1), args_.rows, entry, 1);
+  window_.Fetch(window_.scalar(2), args_.verified_lens, entry, 1);
+  Sync<HardEvent::MTE2_S>();
+  row_ = window_.scalar(1).GetValue(0);
+  verified_len_ = window_.scalar(2).GetValue(0);
+  line_end_ = NumMisses(entry, window_.scalar(0).GetValue(0), row_);
+  line_ = static_cast<int32_t>(skip_ < line_end_ ? skip_ : line_end_);
+  skip_ -= line_;
+}
+
+// Brings the next plan entries and their block ids to UB; returns how many.
+__aicore__ inline int32_t Load::FetchWindow() {
+  while (line_ == line_end_) OpenEntry(entry_ + 1);
+  int32_t count = MinOf(kCopyWindow, line_end_ - line_);
+  if (count > left_) count = static_cast<int32_t>(left_);
+  const int64_t at = int64_t{entry_} * tiling_.plan_width + line_;
+  Sync<HardEvent::S_MTE2>();
+  window_.Fetch(window_.tokens(), args_.miss_tokens, at, count);
+  window_.Fetch(window_.slots(), args_.miss_slots, at, count);
+  Sync<HardEvent::MTE2_S>();
+  for (int32_t i = 0; i < count; ++i) {
+    const int32_t block = window_.tokens().GetValue(i) / tiling_.block_size;
+    if (block < 0 || block >= tiling_.max_blocks) continue;
+    window_.Fetch(window_.block_id(i), args_.block_table, int64_t{entry_} * tiling_.max_blocks + block, 1);
+  }
+  Sync<HardEvent::MTE2_S>();
+  line_ += count;
+  left_ -= count;
+  return count;
+}
+
+__aicore__ inline void Load::Advance() {
+  if (left_ == 0) return;
+  const int32_t count = FetchWindow();
+  for (int32_t i = 0; i < count; ++i) CopyEntry(i);
+}
+
+// One plan entry, all payloads: from fresh, from the host, or zeros where the block is bad.
+__aicore__ inline void Load::CopyEntry(int32_t index) {
+  const int32_t token = window_.tokens().GetValue(index);
+  const int32_t slot = window_.slots().GetValue(index);
+  const bool in_plan = token >= 0 && token < kMaxTokens && slot >= 0 && slot < tiling_.num_slots;
+  const int64_t fresh_index = int64_t{token} - (int64_t{verified_len_} - 1);
+  const bool from_fresh = tiling_.has_fresh != 0 && verified_len_ >= 1 && fresh_index >= 0 &&
+                          fresh_index < tiling_.num_queries;
+  int64_t host_row = -1;
+  if (in_plan && !from_fresh) {
+    host_row = window_.HostRow(index, token, tiling_.block_size, tiling_.max_blocks, tiling_.num_host_blocks);
+  }
+  const bool good = in_plan && (from_fresh || host_row >= 0);
+  if (good) {
+    copied_ += 1;
+  } else {
+    bad_ += 1;
+    if (!poisoned_) Poison();
+    if (slot < 0 || slot >= tiling_.num_slots) return;
+  }
+  const int64_t device_row = int64_t{row_} * tiling_.num_slots + slot;
+  for (int32_t p = 0; p < tiling_.num_payloads; ++p) {
+    const int64_t row_bytes = tiling_.row_bytes[p];
+    const GM_ADDR to = device_kv_.GetDataPtr<uint8_t>(p) + device_row * row_bytes;
+    if (!good) {
+      ring_.Zero(to, row_bytes);
+    } else if (from_fresh) {
+      const int64_t from_row = int64_t{entry_} * tiling_.num_queries + fresh_index;
+      ring_.Copy(to, fresh_.GetDataPtr<uint8_t>(p) + from_row * row_bytes, row_bytes);
+    } else {
+      ring_.Copy(to, host_kv_.GetDataPtr<uint8_t>(p) + host_row * row_bytes, row_bytes);
+    }
+  }
+}
+
+// The row's next step starts from a reset.
+__aicore__ inline void Load::Poison() {
+  poisoned_ = true;
+  window_.scalar(3).SetValue(0, 1);
+  Sync<HardEvent::S_MTE3>();
+  CopyOut(Global<int32_t>(args_.state, row_ * tiling_.state_stride_bytes + 4 * kHeaderPoison), window_.scalar(3), 4);
+}
+
+__aicore__ inline void Load::Finish() {
+  while (left_ > 0) Advance();
+  ring_.Drain();
+  window_.SumOverCores(args_.workspace, args_.load_counters, copied_, bad_, tiling_.num_cores);
+}
+
+}  // namespace sparse_gather
+
+#endif  // AVSG_LOAD_H

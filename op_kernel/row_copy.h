@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Load and Store share: a window of plan entries with their block ids, and a ring of UB buffers for row copies.
+#ifndef AVSG_ROW_COPY_H
+#define AVSG_ROW_COPY_H
+
+#include "avsg_layout.h"
+#include "vector_util.h"
+
+namespace sparse_gather {
+
+// int32 [64] tokens, int32 [64] slots, a 32-byte block for each of 64 block ids, and sixteen 32-byte scalars.
+class CopyWindow {
+ public:
+  __aicore__ inline CopyWindow(const CopyUb& at, TBuf<TPosition::VECCALC>& ub)
+      : words_(ub.GetWithOffset<int32_t>(kCopyWindowBytes / 4, at.window)) {
+    // Block ids that are not fetched are read all the same, by the sum of the cores.
+    Duplicate(words_, 0, kCopyWindowBytes / 4);
+    Sync<HardEvent::V_MTE2>();
+    Sync<HardEvent::V_S>();
+  }
+
+  __aicore__ inline LocalTensor<int32_t> tokens() const { return words_; }
+  __aicore__ inline LocalTensor<int32_t> slots() const { return words_[kCopyWindow]; }
+  __aicore__ inline LocalTensor<int32_t> block_id(int32_t index) const {
+    return words_[2 * kCopyWindow + 8 * index];
+  }
+  __aicore__ inline LocalTensor<int32_t> scalar(int32_t index) const { return words_[10 * kCopyWindow + 8 * index]; }
+
+  __aicore__ inline void Fetch(const LocalTensor<int32_t>& dst, GM_ADDR src, int64_t first, int32_t count) const {
+    CopyIn(dst, Global<int32_t>(src, 4 * first), 4 * count);
+  }
+
+  // Host row of a token, -1 if its block is bad. block_id(index) was fetched if it lies in the table.
+  __aicore__ inline int64_t HostRow(int32_t index, int32_t token, int32_t block_size, int32_t max_blocks,
+                                    int64_t num_host_blocks) const {
+    if (token / block_size >= max_blocks) return -1;
+    const int32_t id = block_id(index).GetValue(0);
+    if (id < 0 || id >= num_host_blocks) return -1;
+    return int64_t{id} * block_size + token % block_size;
+  }
+
+  // counters[0..1] = the sum of first and second over all cores. Every core must call it.
+  __aicore__ inline void SumOverCores(GM_ADDR workspace, GM_ADDR counters, int32_t first, int32_t second,
+                                      int32_t num_cores) const {
+    const LocalTensor<int32_t> pair = scalar(4);
+    pair.SetValue(0, first);
+    pair.SetValue(1, second);
+    Sync<HardEvent::S_MTE3>();
+    CopyOut(Global<int32_t>(workspace, int64_t{kPartialBytes} * GetBlockIdx()), pair, 8);
+    SyncAll();
+    if (GetBlockIdx() != 0) return;
+    const LocalTensor<int32_t> pairs = block_id(0);
+    DataCopyPad(pairs, Global<int32_t>(workspace),
+                DataCopyExtParams(static_cast<uint16_t>(num_cores), 8, kPartialBytes - 8, 0, 0),
+                DataCopyPadExtParams<int32_t>(false, 0, 0, 0));
+    Sync<HardEvent::MTE2_S>();
+    int32_t sums[2] = {0, 0};
+    for (int32_t core = 0; core < num_cores; ++core) {
+      sums[0] += pairs.GetValue(8 * core);
+      sums[1] += pairs.GetValue(8 * core + 1);
+    }
+    Sync<HardEvent::MTE3_S>();
+    pair.SetValue(0, sums[0]);
+    pair.SetValue(1, sums[1]);
+    Sync<HardEvent::S_MTE3>();
+    CopyOut(Global<int32_t>(counters), pair, 8);
+  }
+
+ private:
+  LocalTensor<int32_t> words_;
+};
+
+// Rows pass through UB in chunks; while one chunk leaves, the next ones arrive. Buffer i owns event id i of both
+// directions: MTE2_MTE3 says it is full, MTE3_MTE2 that it is free again.
+class RowRing {
+ public:
+  __aicore__ inline RowRing(const CopyUb& at, TBuf<TPosition::VECCALC>& ub)
+      : bytes_(ub.GetWithOffset<uint8_t>(at.num_buffers * at.chunk_bytes, at.rows)),
+        chunk_bytes_(at.chunk_bytes), num_buffers_(static_cast<int32_t>(at.num_buffers)) {}
+
+  __aicore__ inline void Copy(GM_ADDR to, GM_ADDR from, int64_t row_bytes) {
+    for (int64_t done = 0; done < row_bytes; done += chunk_bytes_) {
+      const uint32_t bytes = ChunkOf(row_bytes - done);
+      const event_t event = static_cast<event_t>(next_);
+      const LocalTensor<uint8_t> buffer = bytes_[next_ * chunk_bytes_];
+      if (in_flight_ == num_buffers_) {
+        WaitFlag<HardEvent::MTE3_MTE2>(event);
+        in_flight_ -= 1;
+      }
+      CopyIn(buffer, Global<uint8_t>(from, done), bytes);
+      SetFlag<HardEvent::MTE2_MTE3>(event);
+      WaitFlag<HardEvent::MTE2_MTE3>(event);
+      CopyOut(Global<uint8_t>(to, done), buffer, bytes);
+      SetFlag<HardEvent::MTE3_MTE2>(event);
+      in_flight_ += 1;
+      next_ = next_ + 1 == num_buffers_ ? 0 : next_ + 1;
+    }
+  }
+
+  __aicore__ inline void Zero(GM_ADDR to, int64_t row_bytes) {
+    Drain();
+    Sync<HardEvent::MTE3_V>();
+    Duplicate(bytes_.ReinterpretCast<int32_t>(), 0, static_cast<int32_t>(chunk_bytes_ / 4));
+    Sync<HardEvent::V_MTE3>();
+    for (int64_t done = 0; done < row_bytes; done += chunk_bytes_) {
+      CopyOut(Global<uint8_t>(to, done), bytes_, ChunkOf(row_bytes - done));
+    }
+    Sync<HardEvent::MTE3_MTE2>();
+  }
+
+  // All copies have left UB.
+  __aicore__ inline void Drain() {
+    for (; in_flight_ > 0; --in_flight_) {
+      const int32_t oldest = next_ - in_flight_;
+      WaitFlag<HardEvent::MTE3_MTE2>(static_cast<event_t>(oldest < 0 ? oldest + num_buffers_ : oldest));
+    }
+  }
+
+ private:
+  __aicore__ inline uint32_t ChunkOf(int64_t bytes_left) const {
+    return static_cast<uint32_t>(bytes_left < chunk_bytes_ ? bytes_left : chunk_bytes_);
+  }
+
+  LocalTensor<uint8_t> bytes_;
+  int64_t chunk_bytes_;
+  int32_t num_buffers_;
+  int32_t next_ = 0;
+  int32_t in_flight_ = 0;
+};
+
+}  // namespace sparse_gather
+
+#endif  // AVSG_ROW_COPY_H
