@@ -24,7 +24,7 @@ struct Kernels {
 const Kernels& CurrentKernels();
 bool SetLevel(const char* level);
 
-// Number of hardware threads, 1..48; 1 in the checked build's own view of concurrency does not matter.
+// Number of hardware threads, 1..48.
 int NumHardwareThreads();
 
 // Runs kernel on cores 0..num_cores-1 and returns when all have ended. One launch at a time per process; callers queue.

@@ -10,7 +10,7 @@ namespace avsg_cpu {
 constexpr int kMaxListTensors = 8;
 
 // Word 0: bytes from the start to the pointers. Then per tensor (index << 32 | 1 dimension) and its length. Then the
-// pointers. The upper half of the first of these words holds the number of tensors, as on the chip.
+// pointers.
 struct ListTensor {
   uint64_t words[1 + 3 * kMaxListTensors];
 };
@@ -20,7 +20,7 @@ inline uint64_t BuildListTensor(void* const* tensors, const uint64_t* lengths, i
   uint64_t* words = list->words;
   words[0] = 8 * (1 + 2 * static_cast<uint64_t>(num_tensors));
   for (int i = 0; i < num_tensors; ++i) {
-    words[1 + 2 * i] = static_cast<uint64_t>(i == 0 ? num_tensors : i) << 32 | 1;
+    words[1 + 2 * i] = static_cast<uint64_t>(i) << 32 | 1;
     words[2 + 2 * i] = lengths[i];
     words[1 + 2 * num_tensors + i] = reinterpret_cast<uint64_t>(tensors[i]);
   }
