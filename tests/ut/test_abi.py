@@ -68,9 +68,10 @@ def test_tensors_that_are_only_read_may_share_memory(library):
     assert calls.run("step_fused") == 0, calls.error()
 
 
-def test_adjacent_tensors_do_not_overlap(library):
+@pytest.mark.parametrize("first, second", [("num_misses", "rows"), ("rows", "num_misses")])
+def test_adjacent_tensors_do_not_overlap(library, first, second):
     calls = Calls(library)
-    calls.plan.rows = calls.plan.num_misses + 4 * calls.plan.num_entries
+    setattr(calls.plan, second, getattr(calls.plan, first) + 4 * calls.plan.num_entries)
     assert calls.run("match") == 0, calls.error()
 
 
