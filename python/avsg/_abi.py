@@ -201,7 +201,7 @@ def search_paths(name: str) -> list[Path]:
     directories = [_PACKAGE_DIR / "lib"]
     root = _PACKAGE_DIR.parents[1]
     if (root / "CMakeLists.txt").exists():
-        directories += [root / "build", root / "build" / "lib"]
+        directories.append(root / "build")
     return [directory / file_name(name) for directory in directories]
 
 
