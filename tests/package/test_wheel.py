@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("CMakeLists.txt", "LICENSE", "MANIFEST.in", "README.md", "VERSION", "pyproject.toml", "setup.py")
 FOLDERS = ("framework", "op_host", "op_kernel", "python")
+pytestmark = pytest.mark.slow
 HEAVY = ("numpy", "mindspore", "torch", "matplotlib", "avsg.cli", "ctypes.util")
 
 
@@ -31,7 +32,9 @@ def wheel(tmp_path_factory) -> Path:
     for name in SOURCES:
         shutil.copy2(ROOT / name, copy / name)
     for name in FOLDERS:
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info"))
+        shutil.copytree(
+            ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
+        )
     out = tmp_path_factory.mktemp("wheel")
     run([sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", out, copy])
     return next(out.glob("avsg-*.whl"))
@@ -43,7 +46,9 @@ def installed(wheel, tmp_path_factory) -> tuple[Path, dict]:
     environment = tmp_path_factory.mktemp("environment")
     run([sys.executable, "-m", "venv", environment])
     path = tmp_path_factory.mktemp("path")
-    variables = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "AVSG_LIBRARY", "VIRTUAL_ENV")}
+    variables = {
+        k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "AVSG_LIBRARY", "VIRTUAL_ENV")
+    }
     variables["PATH"] = f"{environment / 'bin'}:{path}"
     assert shutil.which("g++", path=variables["PATH"]) is None
     run([environment / "bin" / "pip", "install", "--only-binary", ":all:", wheel], env=variables)
@@ -60,7 +65,9 @@ def test_wheel_is_for_the_machine_and_any_python(wheel):
 
 def test_wheel_holds_libraries_data_and_licence(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    sources = {path.relative_to(ROOT / "python").as_posix() for path in (ROOT / "python" / "avsg").rglob("*.py")}
+    sources = {
+        path.relative_to(ROOT / "python").as_posix() for path in (ROOT / "python" / "avsg").rglob("*.py")
+    }
     data = {f"avsg/data/{path.name}" for path in (ROOT / "python" / "avsg" / "data").iterdir()}
     assert {"avsg/lib/libavsg_cpu.so", "avsg/lib/libavsg_cpu_checked.so"} <= set(names)
     assert sum(name.endswith(".npz") for name in data) >= 2
@@ -81,7 +88,10 @@ for name in ("cpu", "cpu-checked"):
     report = library.sizes(_abi.Config(num_rows=1, num_slots=2048, top_k=2048, num_queries=1, max_life=2000))
     print(path.parent.name, library.name, report.num_buckets)
 """
-    assert run([binaries / "python", "-c", program], env=variables, cwd=binaries) == "lib cpu 4096\nlib cpu-checked 4096\n"
+    assert (
+        run([binaries / "python", "-c", program], env=variables, cwd=binaries)
+        == "lib cpu 4096\nlib cpu-checked 4096\n"
+    )
 
 
 def test_import_loads_nothing_heavy(installed):
@@ -102,7 +112,7 @@ def test_console_script_is_installed(installed):
 
 
 def test_editable_install_finds_the_libraries_of_the_build_folder():
-    """`pip install -e .` and `cmake -S . -B build && cmake --build build` leave the libraries in the same place."""
+    """`pip install -e .` and a plain CMake build in build/ leave the libraries in the same place."""
     sys.path.insert(0, str(ROOT / "python"))
     from avsg import _abi
 
