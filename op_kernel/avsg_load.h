@@ -42,7 +42,7 @@ class Load {
   __aicore__ inline void Finish();
 
  private:
-  __aicore__ inline int32_t NumMisses(int32_t entry, int32_t num_misses, int32_t row) {
+  __aicore__ inline int32_t NumMisses(int32_t num_misses, int32_t row) {
     return row < 0 || row >= tiling_.num_rows ? 0 : MinOf(MaxOf(num_misses, 0), tiling_.plan_width);
   }
   __aicore__ inline int64_t CountMisses();
@@ -78,7 +78,7 @@ __aicore__ inline int64_t Load::CountMisses() {
     window_.Fetch(window_.slots(), args_.rows, first, count);
     Sync<HardEvent::MTE2_S>();
     for (int32_t i = 0; i < count; ++i) {
-      total += NumMisses(first + i, window_.tokens().GetValue(i), window_.slots().GetValue(i));
+      total += NumMisses(window_.tokens().GetValue(i), window_.slots().GetValue(i));
     }
     Sync<HardEvent::S_MTE2>();
   }
@@ -102,7 +102,7 @@ __aicore__ inline void Load::OpenEntry(int32_t entry) {
   Sync<HardEvent::MTE2_S>();
   row_ = window_.scalar(1).GetValue(0);
   verified_len_ = window_.scalar(2).GetValue(0);
-  line_end_ = NumMisses(entry, window_.scalar(0).GetValue(0), row_);
+  line_end_ = NumMisses(window_.scalar(0).GetValue(0), row_);
   line_ = static_cast<int32_t>(skip_ < line_end_ ? skip_ : line_end_);
   skip_ -= line_;
 }
@@ -157,7 +157,7 @@ __aicore__ inline void Load::CopyEntry(int32_t index) {
   const int64_t device_row = int64_t{row_} * tiling_.num_slots + slot;
   for (int32_t p = 0; p < tiling_.num_payloads; ++p) {
     const int64_t row_bytes = tiling_.row_bytes[p];
-    const GM_ADDR to = device_kv_.GetDataPtr<uint8_t>(p) + device_row * row_bytes;
+    GM_ADDR to = device_kv_.GetDataPtr<uint8_t>(p) + device_row * row_bytes;
     if (!good) {
       ring_.Zero(to, row_bytes);
     } else if (from_fresh) {

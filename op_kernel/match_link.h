@@ -26,18 +26,17 @@ __aicore__ inline void Match::Link(Copies& copies) {
 // tile form one vector; a bucket's key is r if it is free, else 16 * max(stamp, floor) + r, and the smallest key wins.
 // Behind them lies a dummy bucket whose key loses only to stamps below `step`.
 __aicore__ inline void Match::ChooseTargets(int32_t first, int32_t count) {
-  const int32_t tile = tiling_.link_tile;
-  const int32_t buckets = tiling_.probe_rounds + 1;
-  const int32_t all = buckets * tile;
   const int32_t lanes = RoundUp(count, kLanes);
-  const LocalTensor<int32_t> bucket = Scratch(0, all + tile);
-  const LocalTensor<int32_t> word = Scratch(all + tile, all);
-  const LocalTensor<int32_t> fingerprint = Scratch(2 * all + tile, all);
-  const LocalTensor<int32_t> token = Scratch(3 * all + tile, all);
-  const LocalTensor<int32_t> stamp = Scratch(4 * all + tile, all);
+  const int32_t buckets = tiling_.probe_rounds + 1;
+  const int32_t all = buckets * lanes;
+  const LocalTensor<int32_t> bucket = Scratch(0, all + lanes);
+  const LocalTensor<int32_t> word = Scratch(all + lanes, all);
+  const LocalTensor<int32_t> fingerprint = Scratch(2 * all + lanes, all);
+  const LocalTensor<int32_t> token = Scratch(3 * all + lanes, all);
+  const LocalTensor<int32_t> stamp = Scratch(4 * all + lanes, all);
   Hash(bucket, word, miss_tokens_[first], fingerprint, token, lanes);
-  for (int32_t r = 1; r < buckets; ++r) NextBucket(bucket[r * tile], bucket[(r - 1) * tile], word, lanes);
-  Duplicate(bucket[all], 4 * num_buckets_, tile);
+  for (int32_t r = 1; r < buckets; ++r) NextBucket(bucket[r * lanes], bucket[(r - 1) * lanes], word, lanes);
+  Duplicate(bucket[all], 4 * num_buckets_, lanes);
   Fence();
   Gather(word, AsInt(bucket_word_), AsUint(bucket), 0U, static_cast<uint32_t>(all));
   Fence();
@@ -64,17 +63,17 @@ __aicore__ inline void Match::ChooseTargets(int32_t first, int32_t count) {
   Fence();
   ShiftLeft(key, key, 4, all);
   Fence();
-  for (int32_t r = 1; r < buckets; ++r) Adds(key[r * tile], key[r * tile], r, lanes);
+  for (int32_t r = 1; r < buckets; ++r) Adds(key[r * lanes], key[r * lanes], r, lanes);
   Fence();
   for (int32_t r = 1; r < buckets; ++r) {
-    Min(key, key, key[r * tile], lanes);
+    Min(key, key, key[r * lanes], lanes);
     Fence();
   }
   Mins(key, key, 16 * (step_ - 1) + buckets, lanes);
   Fence();
   CutField(key, 4, 0, lanes);
   Fence();
-  Muls(key, key, 4 * tile, lanes);
+  Muls(key, key, 4 * lanes, lanes);
   Fence();
   Add(key, key, lane_bytes_, lanes);
   Fence();
