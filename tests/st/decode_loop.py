@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small serving engine around a pool: sequences grow by accepted drafts, and attention reads through the slots.
+"""A small serving engine: sequences grow by accepted drafts, and attention reads through the pool's slots.
 
-The truth is host_kv: whatever attention reads from device_kv through the slots must equal the host's row of that token.
+The truth is host_kv: whatever attention reads from device_kv through the slots must equal the host's row of
+that token.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import avsg
 import numpy as np
+
+import avsg
 
 LIBRARIES = ("reference", "cpu", "cpu-checked")
 
@@ -26,7 +28,7 @@ class Sequence:
 
 @dataclass
 class Read:
-    """What attention read for one query: row_bytes-wide rows per layer and payload, and what the host holds."""
+    """What attention read for one query, rows per layer and payload, and what the host holds."""
 
     sequence: Sequence
     tokens: np.ndarray
@@ -44,7 +46,7 @@ class Read:
 
 
 class Engine:
-    """Runs steps of a batch of sequences through one pool. Rows are random bytes unless `row_of` says otherwise."""
+    """Runs steps of some sequences through one pool. Rows are random bytes unless `row_of` says otherwise."""
 
     def __init__(
         self,
@@ -101,7 +103,10 @@ class Engine:
 
     def host_rows(self, sequence: Sequence, tokens: np.ndarray) -> np.ndarray:
         """Index of each token's row in host_kv seen as [num_blocks * block_size, row_bytes]."""
-        return sequence.blocks[tokens // self.block_size].astype(np.int64) * self.block_size + tokens % self.block_size
+        return (
+            sequence.blocks[tokens // self.block_size].astype(np.int64) * self.block_size
+            + tokens % self.block_size
+        )
 
     def row_of(self, sequence: Sequence, token: int, layer: int, row_bytes: int) -> np.ndarray:
         """Bytes of one new row."""
@@ -119,13 +124,15 @@ class Engine:
     def batch(self) -> list[Sequence | None]:
         """A random non-empty choice of sequences in random order, with inactive entries (None) among them."""
         count = int(self.rng.integers(1, len(self.sequences) + 1))
-        chosen: list[Sequence | None] = [self.sequences[i] for i in self.rng.permutation(len(self.sequences))[:count]]
+        chosen: list[Sequence | None] = [
+            self.sequences[i] for i in self.rng.permutation(len(self.sequences))[:count]
+        ]
         if self.rng.random() < 0.3:
             chosen.insert(int(self.rng.integers(0, len(chosen) + 1)), None)
         return chosen
 
     def select(self, sequence: Sequence, num_queries: int) -> np.ndarray:
-        """top_k of each query, int32 [Q, K]: own position, recent, hot and random tokens, padded with negatives."""
+        """top_k of each query, int32 [Q, K]: own, recent, hot and random tokens, negative padding."""
         top_k = self.config.top_k
         out = np.full((num_queries, top_k), -1, np.int32)
         for g in range(num_queries):
@@ -154,14 +161,17 @@ class Engine:
     ) -> list[Read]:
         """Stores the step's rows, matches, loads and reads; then accepts 1..Q of the queries.
 
-        bad_block: block id that the load sees for the block of token 0 instead of the true one. leases: overrides by
-        sequence name. verified_past: added to verified_len, a planted fault.
+        bad_block: block id that the load sees for the block of token 0 instead of the true one. leases:
+        overrides by sequence name. verified_past: added to verified_len, a planted fault.
         """
         q = num_queries or int(self.rng.integers(1, self.config.num_queries + 1))
         num_entries = len(batch)
         topk = self.rng.integers(-9, 999, (num_entries, q, self.config.top_k), dtype=np.int32)
         blocks = np.full((num_entries, self.max_blocks), -7, np.int32)
-        lines = {name: np.full(num_entries, -5, np.int32) for name in ("verified_lens", "seq_lens", "leases", "rows")}
+        lines = {
+            name: np.full(num_entries, -5, np.int32)
+            for name in ("verified_lens", "seq_lens", "leases", "rows")
+        }
         new = [[np.zeros((num_entries, q, n), np.uint8) for n in self.row_bytes] for _ in self.host]
         for i, sequence in enumerate(batch):
             if sequence is None:
@@ -196,14 +206,25 @@ class Engine:
         first = 0
         if fused:
             plan = self.pool.step(
-                topk, self.host[0], self.device[0], block_table=blocks, fresh=new and new[0], check=check, **lines
+                topk,
+                self.host[0],
+                self.device[0],
+                block_table=blocks,
+                fresh=new and new[0],
+                check=check,
+                **lines,
             )
             first = 1
         else:
             plan = self.pool.match(topk, check=check, **lines)
         for layer in layers[first:] if load else []:
             self.pool.load(
-                plan, self.host[layer], self.device[layer], block_table=blocks, fresh=new and new[layer], check=check
+                plan,
+                self.host[layer],
+                self.device[layer],
+                block_table=blocks,
+                fresh=new and new[layer],
+                check=check,
             )
         return plan
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import avsg
 import numpy as np
+
+import avsg
 from avsg import layout
 
 ROW_BYTES = (16, 32, 48, 128, 656, 1024)
@@ -71,7 +72,9 @@ class Trace:
         verified_lens = seq_lens - q + 1
         odd = rng.random(num_entries)
         seq_lens = np.where(odd < 0.02, rng.choice([-3, 0, 1, 2**31 - 1], num_entries), seq_lens)
-        verified_lens = np.where((0.02 < odd) & (odd < 0.08), rng.integers(-5, 3000, num_entries), verified_lens)
+        verified_lens = np.where(
+            (odd > 0.02) & (odd < 0.08), rng.integers(-5, 3000, num_entries), verified_lens
+        )
         lines = {
             "verified_lens": verified_lens.astype(np.int32),
             "seq_lens": seq_lens.astype(np.int32),
@@ -104,7 +107,7 @@ class Trace:
             self.hot[i] = self._tokens(self.config.top_k, self.lengths[i])
 
     def _rows_and_leases(self) -> dict[str, np.ndarray]:
-        """Mostly distinct rows under their leases; also inactive, out of range and doubly named ones, new leases."""
+        """Mostly distinct rows under their leases; also inactive, foreign and doubly named ones."""
         rng, num_rows = self.rng, self.config.num_rows
         rows = rng.permutation(max(num_rows, self.num_entries))[: self.num_entries]
         rows = np.where(rows < num_rows, rows, -1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference, fast and checked library agree bit for bit on random traces: slots, plans, counters, state, copies.
+"""Reference, fast and checked library agree to the bit on random traces: plans, counters, state, copies.
 
 A longer run: PYTHONPATH=python python tests/st/test_agree.py FIRST_SEED COUNT
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 
-import avsg
 import numpy as np
 import pytest
-from avsg import layout
 from decode_loop import LIBRARIES
 from random_trace import Call, Trace
+
+import avsg
+from avsg import layout
 
 NUM_TRACES = 320
 GROUP = 40
@@ -78,7 +79,9 @@ def compare(seed: int, libraries: tuple[str, ...] = LIBRARIES) -> set[str]:
     replicas = [Replica(trace, library) for library in libraries]
     seen: set[str] = set()
     for t, call in enumerate(trace.calls(STEPS)):
-        *others, (_, expected) = [(r.name, r.run(call)) for r in reversed(replicas)]  # the reference comes last
+        *others, (_, expected) = [
+            (r.name, r.run(call)) for r in reversed(replicas)
+        ]  # the reference comes last
         for name, got in others:
             for what, array in got.items():
                 where = f"seed {seed}, step {t}, {name}: {what} differs from the reference"

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every library equals the conformance vectors of an independent implementation (SPEC.md "Conformance files")."""
+"""Every library equals the vectors of an independent implementation (SPEC.md "Conformance files")."""
 
 import zlib
 from pathlib import Path
 
-import avsg
 import numpy as np
 import pytest
 from decode_loop import LIBRARIES
+
+import avsg
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 VECTORS = sorted(path.stem for path in GOLDEN.glob("*.npz"))

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pool is invisible: reading device_kv through the slots equals reading host_kv, byte for byte (DESIGN.md)."""
+"""The pool is invisible: device_kv read through the slots equals host_kv, byte for byte (DESIGN.md)."""
 
-import avsg
 import numpy as np
 import pytest
-from avsg import layout
 from decode_loop import LIBRARIES, Engine
 
+import avsg
+from avsg import layout
+
 BF16_PAIR = (1024, 128)  # nope and rope rows of 512 and 64 bf16 items
-SHAPES = {"one payload": (32,), "bf16 pair": BF16_PAIR, "656-byte row": (656,), "four payloads": (16, 48, 656, 128)}
+SHAPES = {
+    "one payload": (32,),
+    "bf16 pair": BF16_PAIR,
+    "656-byte row": (656,),
+    "four payloads": (16, 48, 656, 128),
+}
 
 
 def admit_all(engine: Engine, prompt_len: int = 60) -> None:
@@ -29,7 +35,9 @@ def run(engine: Engine, num_steps: int, seed: int, **options) -> None:
         turn_over(engine)
         for read in engine.step(engine.batch(), **options):
             wrong = read.wrong()
-            assert not len(wrong), f"seed {seed}, step {t}, sequence {read.sequence.name}: tokens {wrong} differ"
+            assert not len(wrong), (
+                f"seed {seed}, step {t}, sequence {read.sequence.name}: tokens {wrong} differ"
+            )
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["host", "fresh"])
@@ -78,7 +86,9 @@ def test_bad_block_gives_zeros_poisons_and_the_next_step_resets(library, bad_blo
             assert broken or not len(wrong), f"seed 14, step {t}: tokens {wrong} differ"
             assert (wrong < engine.block_size).all(), "only tokens of the bad block may differ"
             for rows in read.device[0]:
-                assert not rows[np.isin(read.tokens, wrong)].any(), "a bad block's rows are zeros in every payload"
+                assert not rows[np.isin(read.tokens, wrong)].any(), (
+                    "a bad block's rows are zeros in every payload"
+                )
             in_bad_block += len(wrong)
         seen_zeros += in_bad_block
         assert (counted > 0) == (in_bad_block > 0)

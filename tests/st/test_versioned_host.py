@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host rows carry (token, version): a kept contract never reads a stale row, and each broken promise does (SPEC.md)."""
+"""Host rows carry (token, version): a kept contract reads no stale row, each broken promise does (SPEC.md)."""
 
 from __future__ import annotations
 
-import avsg
 import numpy as np
 import pytest
 from decode_loop import LIBRARIES, Engine, Sequence
+
+import avsg
 
 STEPS = 120
 
 
 class VersionedEngine(Engine):
-    """Every row is (token, version), int64 each; a token's version grows whenever its host row is rewritten."""
+    """Every row is (token, version), int64 each; the version grows whenever the host row is rewritten."""
 
     def __init__(self, library: str, seed: int, **options) -> None:
         self.versions: dict[tuple[int, int], int] = {}
@@ -63,10 +64,14 @@ def serve(engine: VersionedEngine, promises: set[str]) -> VersionedEngine:
         if event < 0.16:  # preempted, recomputed, resumed
             engine.recompute(sequence)
             renew(sequence, "renew after recompute")
-        elif event < 0.22:  # rolled back; the last kept token is run again, so its KV stays: no new lease is needed
+        elif (
+            event < 0.22
+        ):  # rolled back; the last kept token is run again, so its KV stays: no new lease is needed
             sequence.committed = max(sequence.committed - int(rng.integers(1, 20)), 1) - 1
             engine.reruns[sequence.name] = sequence.committed
-        elif event < 0.26:  # rolled back; the first query is another token than the one the pool may hold there
+        elif (
+            event < 0.26
+        ):  # rolled back; the first query is another token than the one the pool may hold there
             sequence.committed = max(sequence.committed - int(rng.integers(1, 20)), 1)
             engine.reruns.pop(sequence.name, None)
             renew(sequence, "renew after a roll-back to another token")
@@ -111,7 +116,9 @@ PROMISES = {
 
 
 @pytest.mark.parametrize("num_layers", [1, 4])
-@pytest.mark.parametrize("options", [{}, {"fused": True}, {"fresh": True}], ids=["match+load", "step", "fresh"])
+@pytest.mark.parametrize(
+    "options", [{}, {"fused": True}, {"fresh": True}], ids=["match+load", "step", "fresh"]
+)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_no_row_is_stale_when_the_contract_is_kept(library, options, num_layers):
     engine = VersionedEngine(library, seed=21, num_layers=num_layers)
