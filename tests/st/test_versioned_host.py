@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host rows carry (token, version): a kept contract reads no stale row, each broken promise does (SPEC.md)."""
+"""Host rows carry (token, version): a kept contract reads no stale row, each broken promise does."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ VALUES = {
     "negative block of a miss": ("load", "block_table", lambda c: np.full_like(c.block_table, -1), ValueError,
         "block_table[0, is -1 0 to 47"),
     "block past a short host_kv": ("load", "host_kv", lambda c: [h[:1].copy() for h in c.host_kv], ValueError,
-        "block_table[host_kv has 1 blocks"),
+        "block_table[0, host_kv has 1 blocks"),
     "block of a step past host_kv": ("step", "block_table", lambda c: np.full_like(c.block_table, NUM_BLOCKS),
         ValueError, "block_table[0, is 48 0 to 47"),
     "table too narrow": ("step", "block_table", lambda c: c.block_table[:, : MAX_BLOCKS - 3].copy(),
