@@ -8,10 +8,11 @@ namespace sparse_gather {
 namespace {
 
 constexpr int64_t kUbBytes = 184 * 1024;
+constexpr int32_t kMarkMinSlots = 640;       // by the cost model: 10,600 cycles for a sort, 17 for a store and its loads
 constexpr Platform kPlatforms[] = {
-    {"ascend910b", 48, kUbBytes},
-    {"ascend910_93", 48, kUbBytes},
-    {"cpu", 48, kUbBytes},
+    {"ascend910b", 48, kUbBytes, kMarkMinSlots},
+    {"ascend910_93", 48, kUbBytes, kMarkMinSlots},
+    {"cpu", 48, kUbBytes, 0},
 };
 constexpr int64_t kSmallestCopyBytes = kCopyWindowBytes + 2 * 2048;
 constexpr int64_t kMaxChunkBytes = 16 * 1024;
@@ -70,20 +71,21 @@ MatchUb CarveMatch(int32_t num_slots, int32_t top_k, int32_t rounds, int32_t lin
 }
 
 // Largest link tile first; marking by sort only where its scratch fits too. False if even the smallest does not fit.
-bool FitMatch(int32_t num_slots, int32_t top_k, int64_t ub_bytes, MatchTiling* tiling) {
+bool FitMatch(int32_t num_slots, int32_t top_k, const Platform& platform, MatchTiling* tiling) {
   const int32_t rounds = ProbeRounds(num_slots, top_k);
   const int64_t k64 = RoundUp(top_k, 64);
   const int64_t base = std::max(8 * k64, int64_t{2} * num_slots);
-  const bool may_mark = num_slots < 2 * top_k && top_k >= kMarkMinSlots && top_k <= kSortLength;
+  const bool may_mark = platform.mark_min_slots > 0 && num_slots < 2 * top_k && top_k >= platform.mark_min_slots &&
+                        top_k <= kSortLength;
   for (bool mark : {may_mark, false}) {
     for (int32_t tile : {256, 128, 64}) {
       if (tile > k64 && tile > 64) continue;
       const int64_t scratch = std::max({base, LinkScratchBytes(rounds, tile),
                                         mark ? MarkScratchBytes(num_slots) : int64_t{0}});
       const MatchUb ub = CarveMatch(num_slots, top_k, rounds, tile, scratch);
-      if (ub.total + kSmallestCopyBytes > ub_bytes) continue;
+      if (ub.total + kSmallestCopyBytes > platform.ub_bytes) continue;
       tiling->link_tile = tile;
-      tiling->mark_min_slots = mark ? kMarkMinSlots : num_slots + 1;
+      tiling->mark_min_slots = mark ? platform.mark_min_slots : top_k + 1;
       tiling->ub = ub;
       return true;
     }
@@ -158,7 +160,7 @@ const Platform* FindPlatform(const std::string& name) {
 int32_t LargestNumSlots(int32_t top_k, const Platform& platform) {
   MatchTiling tiling = {};
   for (int32_t num_slots = kMaxSlots; num_slots >= kSlotMultiple; num_slots -= kSlotMultiple) {
-    if (num_slots >= top_k && FitMatch(num_slots, top_k, platform.ub_bytes, &tiling)) return num_slots;
+    if (num_slots >= top_k && FitMatch(num_slots, top_k, platform, &tiling)) return num_slots;
   }
   return 0;
 }
@@ -181,7 +183,7 @@ std::string CheckPoolShape(const PoolShape& shape, const Platform& platform) {
     return "max_life is " + Number(shape.max_life) + ", allowed are 1 to " + Number(kMaxLife) + " steps.";
   }
   MatchTiling tiling = {};
-  if (FitMatch(shape.num_slots, shape.top_k, platform.ub_bytes, &tiling)) return "";
+  if (FitMatch(shape.num_slots, shape.top_k, platform, &tiling)) return "";
   const int32_t largest = LargestNumSlots(shape.top_k, platform);
   return "num_slots = " + Number(shape.num_slots) + " with top_k = " + Number(shape.top_k) +
          " does not fit the on-chip buffer of " + platform.name + " (" + Number(platform.ub_bytes) + " bytes); " +
@@ -211,7 +213,7 @@ std::string MakeMatchTiling(const PoolShape& shape, int32_t num_entries, int32_t
   tiling->probe_rounds = ProbeRounds(shape.num_slots, shape.top_k);
   tiling->lag_min = shape.num_slots < 2 * shape.top_k ? kLagMinSmall : kLagMin;
   tiling->state_stride_bytes = StateStrideBytes(shape.num_slots);
-  FitMatch(shape.num_slots, shape.top_k, platform.ub_bytes, tiling);
+  FitMatch(shape.num_slots, shape.top_k, platform, tiling);
   return "";
 }
 

@@ -14,6 +14,7 @@ struct Platform {
   const char* name;
   int32_t num_cores;   // vector cores
   int64_t ub_bytes;    // usable bytes of UB in a core: Select's modes 1 and 2 overwrite the last 8 KiB
+  int32_t mark_min_slots;   // as many slots are marked as fast by sorting as by scalar stores; 0: never
 };
 
 // "ascend910b" (Atlas A2), "ascend910_93" (A3) or "cpu"; nullptr if unknown. The core count is the family's largest:

@@ -111,7 +111,6 @@ struct MatchUb {
   uint32_t total;
 };
 
-constexpr int32_t kMarkMinSlots = 640;            // sorting costs about as much as this many scalar stores
 constexpr int32_t kSortLength = 2048;             // a list to be sorted is filled up to 32 * 4 * 4 * 4 elements
 
 struct MatchTiling {
