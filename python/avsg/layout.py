@@ -78,7 +78,6 @@ STORE_SKIPPED = 1
 NUM_STORE_COUNTERS = 2
 
 # --- UB and device workspace of the kernels
-MARK_MIN_SLOTS = 640
 SORT_LENGTH = 2048
 COPY_WINDOW = 64
 COPY_WINDOW_BYTES = 4 * COPY_WINDOW * (2 + 8) + 512

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from avsg import layout
 
 HEADER = Path(__file__).resolve().parents[2] / "op_kernel" / "avsg_layout.h"
@@ -81,7 +82,8 @@ FUNCTIONS = re.findall(r"inline int\d+_t (\w+)\((.*?)\)", TEXT)
 
 def program() -> str:
     """A C++ program that prints every constant, size, offset and hash as `name value`."""
-    lines = ["#include <cstddef>", "#include <cstdio>", f'#include "{HEADER.name}"', "using namespace sparse_gather;"]
+    lines = ["#include <cstddef>", "#include <cstdio>", f'#include "{HEADER.name}"']
+    lines += ["using namespace sparse_gather;"]
     lines += ['#define P(name, value) std::printf("%s %lld\\n", name, static_cast<long long>(value))']
     lines += ["int main() {"]
     lines += [f'  P("{name}", {name});' for name in CONSTANTS]

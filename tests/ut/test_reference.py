@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from avsg import layout, reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-from reference_case import Config, Plan, new_state, pad, step  # noqa: E402
+from avsg import layout, reference
+from reference_case import Config, Plan, new_state, pad, step
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.npz"))
 

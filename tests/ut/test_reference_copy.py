@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""reference.load and store: addresses, fresh rows, bad blocks, poison, counters (SPEC.md, "Copy" and "Store")."""
+"""reference.load and store: addresses, fresh rows, bad blocks, poison, counters (SPEC.md, Copy and Store)."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from avsg import layout, reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-from reference_case import POISON, Config, Plan, int32, new_state  # noqa: E402
+from avsg import layout, reference
+from reference_case import POISON, Config, Plan, int32, new_state
 
 BLOCK, NUM_BLOCKS, ROW_BYTES = 4, 8, 16
 CONFIG = Config(3, 64, 8, 2)
