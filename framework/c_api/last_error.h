@@ -6,6 +6,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 
 #include "avsg.h"
 
@@ -22,6 +23,9 @@ int Guarded(Call&& call) noexcept {
     return call();
   } catch (const std::bad_alloc&) {
     return Fail(AVSG_OUT_OF_MEMORY, "The call ran out of host memory; free some and call again.");
+  } catch (const std::system_error& error) {
+    return Fail(AVSG_OUT_OF_MEMORY, std::string("The system refused a thread (") + error.what() +
+                                        "); give a smaller num_cores or raise its limits (ulimit -u).");
   } catch (const std::exception& error) {
     return Fail(AVSG_INTERNAL, std::string("Internal error: ") + error.what() + "; please report it.");
   }

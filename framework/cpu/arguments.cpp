@@ -2,14 +2,26 @@
 // Collects and registers the arguments of one launch.
 #include "arguments.h"
 
+#include <pthread.h>
+
+#include <new>
+
 namespace sparse_gather {
 namespace {
 
 std::mutex launch_mutex;
 
+// A forked child has only the thread that forked, and that one launches nothing; whoever held the mutex is
+// gone.
+void ReleaseInChild() { new (&launch_mutex) std::mutex; }
+
 }  // namespace
 
-Arguments::Arguments() : lock_(launch_mutex) {}
+Arguments::Arguments() {
+  static const int registered = pthread_atfork(nullptr, nullptr, ReleaseInChild);
+  static_cast<void>(registered);
+  lock_ = std::unique_lock<std::mutex>(launch_mutex);
+}
 
 void Arguments::Add(const Tensor& tensor, bool writable) {
   avsg_cpu::RegisterGm(tensor.data, static_cast<uint64_t>(tensor.bytes), tensor.name, writable);

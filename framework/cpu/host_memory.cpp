@@ -2,6 +2,7 @@
 // avsg_host_alloc and avsg_host_free of the CPU libraries: anonymous mappings that cost memory only where
 // they are touched. One mapping per call: splitting it into chunks is a matter of registering memory with a
 // device, which a CPU never does.
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,10 +28,21 @@ struct Mappings {
   std::map<void*, uint64_t> bytes;  // by start
 };
 
+Mappings* NewMappings();
+
 // Never destroyed: a caller may free while the process ends.
 Mappings& TheMappings() {
-  static Mappings* mappings = new Mappings;
+  static Mappings* mappings = NewMappings();
   return *mappings;
+}
+
+void LockMappings() { TheMappings().mutex.lock(); }
+void UnlockMappings() { TheMappings().mutex.unlock(); }
+
+// A fork waits until no other thread is inside, so that the child can go on.
+Mappings* NewMappings() {
+  pthread_atfork(LockMappings, UnlockMappings, UnlockMappings);
+  return new Mappings;
 }
 
 uint64_t RoundUp(uint64_t bytes, uint64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }

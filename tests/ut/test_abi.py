@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C ABI refuses what it can see, with a sentence and without writing a byte (avsg.h)."""
 
+import os
 import re
+import signal
 import threading
 
 import pytest
@@ -141,6 +143,30 @@ def test_threads_may_call_at_once(library):
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_a_forked_child_can_call(library):
+    """Data loaders fork; another thread may be in the middle of a call then."""
+    stop = threading.Event()
+
+    def work():
+        calls = Calls(library)
+        while not stop.is_set():
+            calls.run("step_fused")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        calls = Calls(library)
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                os._exit(sum(calls.run(call) for call in ALL))
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_name_and_version(library):

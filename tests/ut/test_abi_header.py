@@ -95,3 +95,15 @@ def test_library_needs_no_cxx_runtime(name):
     assert needed and all(
         re.match(r"(libc|libm|libpthread|libdl|ld-linux.*)\.so", library) for library in needed
     ), needed
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu-checked"])
+def test_library_takes_little_of_the_static_thread_storage(name):
+    """A process has under 2 KiB of it for all libraries that it loads late; frameworks want some too."""
+    if shutil.which("readelf") is None:
+        pytest.skip("no readelf on this machine")
+    listing = subprocess.run(
+        ["readelf", "-lW", _abi.resolve(name)], check=True, capture_output=True, text=True
+    ).stdout
+    sizes = [int(line.split()[5], 16) for line in listing.splitlines() if line.split()[:1] == ["TLS"]]
+    assert sum(sizes) <= 256
