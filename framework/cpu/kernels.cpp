@@ -31,11 +31,21 @@ void Store(void** args) { Call(&avsg_store, args); }
 
 #define AVSG_CPU_STRING_(x) #x
 #define AVSG_CPU_STRING(x) AVSG_CPU_STRING_(x)
-constexpr char kName[] = AVSG_CPU_STRING(AVSG_CPU_LEVEL);
+
+// The level with hyphens, as compilers spell it.
+struct LevelName {
+  char text[sizeof(AVSG_CPU_STRING(AVSG_CPU_LEVEL))];
+};
+constexpr LevelName MakeLevelName() {
+  LevelName name = {AVSG_CPU_STRING(AVSG_CPU_LEVEL)};
+  for (char& c : name.text) c = c == '_' ? '-' : c;
+  return name;
+}
+constexpr LevelName kLevelName = MakeLevelName();
 
 }  // namespace
 
 extern const Kernels AVSG_CPU_PASTE(kKernels, AVSG_CPU_LEVEL);
-const Kernels AVSG_CPU_PASTE(kKernels, AVSG_CPU_LEVEL) = {kName, Match, Load, Step, Store};
+const Kernels AVSG_CPU_PASTE(kKernels, AVSG_CPU_LEVEL) = {kLevelName.text, Match, Load, Step, Store};
 
 }  // namespace avsg_cpu

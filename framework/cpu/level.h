@@ -13,6 +13,7 @@
 
 // The names that kernels define at global scope: their namespace and their entries.
 #define sparse_gather AVSG_CPU_PASTE(sparse_gather, AVSG_CPU_LEVEL)
+#define sparse_gather AVSG_CPU_PASTE(sparse_gather, AVSG_CPU_LEVEL)
 #define avsg AVSG_CPU_PASTE(avsg, AVSG_CPU_LEVEL)
 #define avsg_match AVSG_CPU_PASTE(avsg_match, AVSG_CPU_LEVEL)
 #define avsg_load AVSG_CPU_PASTE(avsg_load, AVSG_CPU_LEVEL)

@@ -112,27 +112,39 @@ inline uint64_t FixedPattern(int number) {
   return kOnes * bytes[number & 7];
 }
 
-template <typename T>
-inline uint64_t GatherMaskRun(T* dst, const T* src, const uint8_t* pattern, int fixed, uint64_t per_repeat,
-                              const GatherMaskParams& p) {
-  const uint32_t block = 32 / sizeof(T);
-  const auto word_at = [&](uint64_t r, uint64_t e) {
-    if (pattern != nullptr) return PatternWord(pattern + r * p.src1RepeatStride * 32, e, per_repeat);
+// Where a GatherMask takes its bits: a tensor, or one of the fixed patterns.
+struct MaskSource {
+  const uint8_t* tensor;
+  int fixed;
+  uint64_t repeat_bytes;
+  uint64_t per_repeat;
+
+  // The bits of elements e..e+63 of a repeat, none past its end.
+  uint64_t At(uint64_t repeat, uint64_t e) const {
+    if (tensor != nullptr) return PatternWord(tensor + repeat * repeat_bytes, e, per_repeat);
     const uint64_t left = per_repeat - e;
     return left >= 64 ? FixedPattern(fixed) : FixedPattern(fixed) & ((uint64_t{1} << left) - 1);
-  };
-  int64_t total = 0;
-  for (uint64_t r = 0; r < p.repeatTimes; ++r) {
-    for (uint64_t e = 0; e < per_repeat; e += 64) total += __builtin_popcountll(word_at(r, e));
   }
+  uint64_t Count(uint64_t repeats) const {
+    uint64_t total = 0;
+    for (uint64_t r = 0; r < repeats; ++r) {
+      for (uint64_t e = 0; e < per_repeat; e += 64) total += static_cast<uint64_t>(__builtin_popcountll(At(r, e)));
+    }
+    return total;
+  }
+};
+
+template <typename T>
+inline void CompactRepeats(T* dst, const T* src, const MaskSource& bits, const GatherMaskParams& p, uint64_t total) {
+  const uint32_t block = 32 / sizeof(T);
   T* out = dst;
   for (uint64_t r = 0; r < p.repeatTimes; ++r) {
     const T* s = src + r * p.src0RepeatStride * block;
-    for (uint64_t e = 0; e < per_repeat; e += 64) {
-      uint64_t word = word_at(r, e);
+    for (uint64_t e = 0; e < bits.per_repeat; e += 64) {
+      uint64_t word = bits.At(r, e);
       if (word == 0) continue;
-      if (p.src0BlockStride == 1 && e + 64 <= per_repeat) {
-        out = CompactWord(out, s + e, word, total - (out - dst));
+      if (p.src0BlockStride == 1 && e + 64 <= bits.per_repeat) {
+        out = CompactWord(out, s + e, word, static_cast<int64_t>(total) - (out - dst));
         continue;
       }
       for (; word != 0; word &= word - 1) {
@@ -141,7 +153,6 @@ inline uint64_t GatherMaskRun(T* dst, const T* src, const uint8_t* pattern, int 
       }
     }
   }
-  return static_cast<uint64_t>(total);
 }
 
 template <typename T>
@@ -150,26 +161,27 @@ inline void GatherMaskAny(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "GatherMask takes 2 and 4-byte types");
   kept = 0;
   Instruction op("GatherMask", avsg_cpu::kVector, site);
-  const uint64_t per_repeat = counter_mode ? mask : Lanes<T>();
   op.Require(!counter_mode || mask > 0, "gather-mask-count", "counter mode needs mask >= 1");
   op.Require(fixed >= 0 && fixed <= 7, "gather-mask-pattern", "pattern %d, allowed are 1..7", fixed);
-  if (p.repeatTimes == 0 || per_repeat == 0) return;
-  const uint64_t blocks = (per_repeat * sizeof(T) + 31) / 32;
-  // Counter mode runs over consecutive repeats of 256 bytes, so whole repeats inside `mask` follow each other.
-  const uint64_t src_bytes = (p.repeatTimes - 1) * uint64_t{p.src0RepeatStride} * 32 +
-                             (blocks - 1) * p.src0BlockStride * 32 + (per_repeat * sizeof(T) - (blocks - 1) * 32);
-  const uint64_t pattern_bytes =
-      fixed != 0 ? 0 : (p.repeatTimes - 1) * uint64_t{p.src1RepeatStride} * 32 + (per_repeat + 7) / 8;
+  const MaskSource bits = {fixed == 0 ? pattern.address : nullptr, fixed, uint64_t{p.src1RepeatStride} * 32,
+                           counter_mode ? mask : Lanes<T>()};
+  if (p.repeatTimes == 0 || bits.per_repeat == 0) return;
+  const uint64_t more = p.repeatTimes - 1u;
+  const uint64_t last_block = (bits.per_repeat * sizeof(T) + 31) / 32 - 1;
+  const uint64_t src_bytes = more * p.src0RepeatStride * 32 + last_block * p.src0BlockStride * 32 +
+                             (bits.per_repeat * sizeof(T) - last_block * 32);
+  const uint64_t pattern_bytes = fixed != 0 ? 0 : more * bits.repeat_bytes + (bits.per_repeat + 7) / 8;
   op.Read(src.GetView(), src_bytes);
   if (fixed == 0) op.Read(pattern, pattern_bytes);
-  const uint64_t repeats = p.repeatTimes * RepeatsOf<T>(per_repeat);
-  op.Vector(repeats, static_cast<double>(p.repeatTimes * per_repeat) / (sizeof(T) == 4 ? 32.0 : 64.0));
+  const uint64_t total = bits.Count(p.repeatTimes);
+  op.OverlapTotal(dst.GetView(), total * sizeof(T), src.GetView(), src_bytes);
+  op.OverlapNone(dst.GetView(), total * sizeof(T), pattern, pattern_bytes);
+  op.Write(dst.GetView(), total * sizeof(T));
+  op.Vector(p.repeatTimes * RepeatsOf<T>(bits.per_repeat),
+            static_cast<double>(p.repeatTimes * bits.per_repeat) / (sizeof(T) == 4 ? 32.0 : 64.0));
   op.ScalarWaits();
-#if AVSG_CPU_CHECKED
-  GatherMaskCheckOutput(op, dst, src, pattern, fixed, per_repeat, p, src_bytes, pattern_bytes);
-#endif
-  kept = GatherMaskRun(reinterpret_cast<Raw<T>*>(dst.Data()), reinterpret_cast<const Raw<T>*>(src.Data()),
-                       fixed == 0 ? pattern.address : nullptr, fixed, per_repeat, p);
+  CompactRepeats(reinterpret_cast<Raw<T>*>(dst.Data()), reinterpret_cast<const Raw<T>*>(src.Data()), bits, p, total);
+  kept = total;
 }
 
 }  // namespace detail

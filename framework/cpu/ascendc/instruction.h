@@ -52,6 +52,8 @@ class Instruction {
   // Same start, or no common byte.
   void OverlapTotal(const View& dst, uint64_t dst_bytes, const View& src, uint64_t src_bytes);
   void OverlapNone(const View& dst, uint64_t dst_bytes, const View& src, uint64_t src_bytes);
+  // The same within a repeat; a repeat must not read what an earlier one wrote, unless the operation accumulates.
+  void OverlapStrided(const View& dst, const Strides& to, const View& src, const Strides& from, bool accumulates);
   void ReadGm(const void* address, uint64_t bytes);
   void WriteGm(const void* address, uint64_t bytes);
   void Vector(uint64_t repeats, double cycles);
@@ -63,11 +65,19 @@ class Instruction {
   void GmScalar();
 
  private:
-  void Touch(const View& view, uint64_t offset, uint64_t bytes, bool write);
+  enum class Access { kRead, kWrite, kClobber };
+  void Touch(const View& view, uint64_t offset, uint64_t bytes, Access access);
+  void TouchStrided(const View& view, const Strides& strides, Access access);
+  void CheckView(const View& view, uint64_t offset, uint64_t bytes, const char* what);
+  void Issue();
   const char* name_;
   Pipe pipe_;
   Site site_;
+  bool issued_ = false;
 };
+
+// Repeat counts are uint8_t on the chip: a larger one would be cut silently. Here it is seen and refused.
+using RepeatCount = uint32_t;
 
 void SetEvent(Pipe from, Pipe to, int event, Site site);
 void WaitEvent(Pipe from, Pipe to, int event, Site site);
@@ -78,6 +88,7 @@ void CleanCache(const void* address, uint64_t bytes, Site site);
 #else
 
 struct Site {};
+using RepeatCount = uint8_t;
 
 class Instruction {
  public:
@@ -91,6 +102,7 @@ class Instruction {
   void Clobber(const View&, uint64_t, uint64_t) {}
   void OverlapTotal(const View&, uint64_t, const View&, uint64_t) {}
   void OverlapNone(const View&, uint64_t, const View&, uint64_t) {}
+  void OverlapStrided(const View&, const Strides&, const View&, const Strides&, bool) {}
   void ReadGm(const void*, uint64_t) {}
   void WriteGm(const void*, uint64_t) {}
   void Vector(uint64_t repeats, double) {

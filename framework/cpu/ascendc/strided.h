@@ -22,6 +22,9 @@ inline LaneMask ConsecutiveMask(Instruction& op, uint64_t lanes) {
   const uint64_t high = lanes <= 64 ? 0 : lanes >= 128 ? ~uint64_t{0} : (uint64_t{1} << (lanes - 64)) - 1;
   return LaneMask{{low, high}};
 }
+inline void CheckRepeats(Instruction& op, RepeatCount repeats) {
+  op.Require(repeats <= 255, "repeat-limit", "%u repeats, at most 255", static_cast<unsigned>(repeats));
+}
 template <typename T>
 inline bool IsFull(const LaneMask& mask) {
   return mask.bits[0] == ~uint64_t{0} && (Lanes<T>() == 64 || mask.bits[1] == ~uint64_t{0});
@@ -34,13 +37,21 @@ inline T* BlockOf(T* data, uint64_t repeat, uint32_t repeat_stride, uint64_t blo
 
 template <typename T, typename F>
 inline void BinaryStrided(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& src0,
-                          const LocalTensor<T>& src1, const LaneMask& mask, uint8_t repeats,
+                          const LocalTensor<T>& src1, const LaneMask& mask, RepeatCount repeats,
                           const BinaryRepeatParams& p, Site site, F f) {
   if (repeats == 0) return;
   Instruction op(name, avsg_cpu::kVector, site);
-  op.ReadStrided(src0.GetView(), Strides{repeats, p.src0BlkStride, p.src0RepStride, sizeof(T), mask.bits});
-  op.ReadStrided(src1.GetView(), Strides{repeats, p.src1BlkStride, p.src1RepStride, sizeof(T), mask.bits});
-  op.WriteStrided(dst.GetView(), Strides{repeats, p.dstBlkStride, p.dstRepStride, sizeof(T), mask.bits});
+  CheckRepeats(op, repeats);
+  const Strides from0 = {repeats, p.src0BlkStride, p.src0RepStride, sizeof(T), mask.bits};
+  const Strides from1 = {repeats, p.src1BlkStride, p.src1RepStride, sizeof(T), mask.bits};
+  const Strides to = {repeats, p.dstBlkStride, p.dstRepStride, sizeof(T), mask.bits};
+  op.OverlapStrided(dst.GetView(), to, src0.GetView(), from0, false);
+  // Documented for the second source only, when it or the destination stands still.
+  op.OverlapStrided(dst.GetView(), to, src1.GetView(), from1,
+                    sizeof(T) == 4 && (p.src1RepStride == 0 || p.dstRepStride == 0));
+  op.ReadStrided(src0.GetView(), from0);
+  op.ReadStrided(src1.GetView(), from1);
+  op.WriteStrided(dst.GetView(), to);
   op.Vector(repeats, repeats);
   constexpr int kPerBlock = 32 / sizeof(T);
   const bool full = IsFull<T>(mask);
@@ -64,13 +75,17 @@ inline void BinaryStrided(const char* name, const LocalTensor<T>& dst, const Loc
 
 template <typename T, typename F>
 inline void UnaryStrided(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>* src, const LaneMask& mask,
-                         uint8_t repeats, const UnaryRepeatParams& p, Site site, F f) {
+                         RepeatCount repeats, const UnaryRepeatParams& p, Site site, F f) {
   if (repeats == 0) return;
   Instruction op(name, avsg_cpu::kVector, site);
+  CheckRepeats(op, repeats);
+  const Strides from = {repeats, p.srcBlkStride, p.srcRepStride, sizeof(T), mask.bits};
+  const Strides to = {repeats, p.dstBlkStride, p.dstRepStride, sizeof(T), mask.bits};
   if (src != nullptr) {
-    op.ReadStrided(src->GetView(), Strides{repeats, p.srcBlkStride, p.srcRepStride, sizeof(T), mask.bits});
+    op.OverlapStrided(dst.GetView(), to, src->GetView(), from, false);
+    op.ReadStrided(src->GetView(), from);
   }
-  op.WriteStrided(dst.GetView(), Strides{repeats, p.dstBlkStride, p.dstRepStride, sizeof(T), mask.bits});
+  op.WriteStrided(dst.GetView(), to);
   op.Vector(repeats, repeats);
   constexpr int kPerBlock = 32 / sizeof(T);
   for (uint64_t r = 0; r < repeats; ++r) {
@@ -90,13 +105,13 @@ inline void UnaryStrided(const char* name, const LocalTensor<T>& dst, const Loca
 #define AVSG_CPU_BINARY(Name)                                                                                    \
   template <typename T>                                                                                          \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,            \
-                   uint64_t mask[], const uint8_t repeats, const BinaryRepeatParams& params, Site site = Site()) { \
+                   uint64_t mask[], const RepeatCount repeats, const BinaryRepeatParams& params, Site site = Site()) { \
     detail::BinaryStrided(#Name, dst, src0, src1, detail::LaneMask{{mask[0], mask[1]}}, repeats, params, site,   \
                           detail::Name##Op());                                                                   \
   }                                                                                                              \
   template <typename T>                                                                                          \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,            \
-                   uint64_t mask, const uint8_t repeats, const BinaryRepeatParams& params, Site site = Site()) { \
+                   uint64_t mask, const RepeatCount repeats, const BinaryRepeatParams& params, Site site = Site()) { \
     Instruction op(#Name, avsg_cpu::kVector, site);                                                              \
     detail::BinaryStrided(#Name, dst, src0, src1, detail::ConsecutiveMask<T>(op, mask), repeats, params, site,   \
                           detail::Name##Op());                                                                   \
@@ -111,14 +126,14 @@ AVSG_CPU_BINARY(Min)
 #define AVSG_CPU_SCALAR(Name, Op)                                                                                 \
   template <typename T>                                                                                           \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, uint64_t mask[],        \
-                   const uint8_t repeats, const UnaryRepeatParams& params, Site site = Site()) {                  \
+                   const RepeatCount repeats, const UnaryRepeatParams& params, Site site = Site()) {                  \
     const T s = scalar;                                                                                           \
     detail::UnaryStrided(#Name, dst, &src, detail::LaneMask{{mask[0], mask[1]}}, repeats, params, site,           \
                          [s](T a) { return detail::Op()(a, s); });                                                \
   }                                                                                                               \
   template <typename T>                                                                                           \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, uint64_t mask,          \
-                   const uint8_t repeats, const UnaryRepeatParams& params, Site site = Site()) {                  \
+                   const RepeatCount repeats, const UnaryRepeatParams& params, Site site = Site()) {                  \
     Instruction op(#Name, avsg_cpu::kVector, site);                                                               \
     const T s = scalar;                                                                                           \
     detail::UnaryStrided(#Name, dst, &src, detail::ConsecutiveMask<T>(op, mask), repeats, params, site,           \
@@ -132,14 +147,14 @@ AVSG_CPU_SCALAR(Mins, MinOp)
 
 // With one mask bit set: a store of one element by the vector pipe.
 template <typename T>
-inline void Duplicate(const LocalTensor<T>& dst, const T& scalar, uint64_t mask[], const uint8_t repeats,
+inline void Duplicate(const LocalTensor<T>& dst, const T& scalar, uint64_t mask[], const RepeatCount repeats,
                       const uint16_t block_stride, const uint8_t repeat_stride, Site site = Site()) {
   const T value = scalar;
   detail::UnaryStrided<T>("Duplicate", dst, nullptr, detail::LaneMask{{mask[0], mask[1]}}, repeats,
                           UnaryRepeatParams(block_stride, 1, repeat_stride, 8), site, [value](T) { return value; });
 }
 template <typename T>
-inline void Duplicate(const LocalTensor<T>& dst, const T& scalar, uint64_t mask, const uint8_t repeats,
+inline void Duplicate(const LocalTensor<T>& dst, const T& scalar, uint64_t mask, const RepeatCount repeats,
                       const uint16_t block_stride, const uint8_t repeat_stride, Site site = Site()) {
   Instruction op("Duplicate", avsg_cpu::kVector, site);
   const T value = scalar;
@@ -150,11 +165,12 @@ inline void Duplicate(const LocalTensor<T>& dst, const T& scalar, uint64_t mask,
 // Offsets are dense: 256 / sizeof(T) per repeat, whatever the mask.
 template <typename T>
 inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& offsets,
-                   const uint32_t base, const uint64_t mask, const uint8_t repeats, const uint16_t repeat_stride,
+                   const uint32_t base, const uint64_t mask, const RepeatCount repeats, const uint16_t repeat_stride,
                    Site site = Site()) {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Gather takes 2 and 4-byte types");
   if (repeats == 0) return;
   Instruction op("Gather", avsg_cpu::kVector, site);
+  detail::CheckRepeats(op, repeats);
   const detail::LaneMask lanes = detail::ConsecutiveMask<T>(op, mask);
   const uint8_t* from = reinterpret_cast<const uint8_t*>(src.Data()) + base;
   op.Require(src.GetView().address != dst.GetView().address, "overlap", "the destination is the source");

@@ -9,6 +9,7 @@ namespace AscendC {
 inline namespace AVSG_CPU_LEVEL {
 
 using avsg_cpu::Instruction;
+using avsg_cpu::RepeatCount;
 using avsg_cpu::Site;
 using avsg_cpu::Strides;
 using avsg_cpu::View;

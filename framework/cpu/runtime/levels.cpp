@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the set of kernels for this CPU.
-#include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "../avsg_cpu.h"
 #include "../launch.h"
@@ -53,11 +51,6 @@ bool SetLevel(const char* level) {
     return true;
   }
   return false;
-}
-
-int NumHardwareThreads() {
-  static const int threads = std::min(std::max(static_cast<int>(std::thread::hardware_concurrency()), 1), 48);
-  return threads;
 }
 
 }  // namespace avsg_cpu

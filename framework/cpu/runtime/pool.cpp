@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fast build: cores are threads that stay between launches. The caller is core 0.
+#if !AVSG_CPU_CHECKED
+
 #include <pthread.h>
-#include <sched.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -201,3 +202,5 @@ int avsg_cpu_mark_counts(int id, avsg_cpu_core_counts* out) {
 void avsg_cpu_shuffle(uint64_t) {}
 
 }  // extern "C"
+
+#endif  // !AVSG_CPU_CHECKED
