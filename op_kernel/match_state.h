@@ -130,7 +130,7 @@ __aicore__ inline void Match::PublishPlan() {
 __aicore__ inline void Match::Close() {
   // Tokens are below limit, so with V there nothing can be left to drop.
   if (verified_len_ < limit_) Tally(kCounterInvalidated, Invalidate(verified_len_));
-  AwaitLoad(kStampLoad);
+  for (int32_t load = 0; load < kNumLoads; ++load) AwaitLoad(static_cast<LoadEvent>(load));
   counters_[kCounterMisses] = num_planned_;
   counters_[kCounterFloorAdvance] = floor_ - floor_at_open_;
   WriteCounters();

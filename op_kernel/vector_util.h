@@ -88,10 +88,12 @@ __aicore__ inline void ExtendIota(const LocalTensor<T>& dst, int32_t have, int32
   Fence();
 }
 
-// A whole number of bytes between GM and UB; GM at any address, UB at a multiple of 32.
+// A whole number of elements between GM and UB; GM at any address, UB at a multiple of 32, whose last block is filled
+// with zeros.
 template <typename T>
 __aicore__ inline void CopyIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t bytes) {
-  DataCopyPad(dst, src, DataCopyExtParams(1, bytes, 0, 0, 0), DataCopyPadExtParams<T>(false, 0, 0, 0));
+  const uint8_t missing = static_cast<uint8_t>((32 - bytes % 32) % 32 / sizeof(T));
+  DataCopyPad(dst, src, DataCopyExtParams(1, bytes, 0, 0, 0), DataCopyPadExtParams<T>(missing > 0, 0, missing, 0));
 }
 template <typename T>
 __aicore__ inline void CopyOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t bytes) {
