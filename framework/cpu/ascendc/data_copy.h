@@ -54,7 +54,7 @@ inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, cons
   if (bytes == 0) return;
   dst.CheckFits(op, bytes);
   op.Read(src.GetView(), bytes);
-  op.WriteGm(dst.GetPhyAddr(), bytes);
+  op.WriteGm(dst.GetPhyAddr(), bytes, src.GetView().address);
   op.Dma(bytes, false);
   std::memcpy(static_cast<void*>(const_cast<T*>(dst.GetPhyAddr())), static_cast<const void*>(src.Data()), bytes);
 }
@@ -117,7 +117,7 @@ inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, c
   for (uint64_t b = 0; b < p.blockCount; ++b) {
     const View at = detail::Behind(src.GetView(), b * src_step);
     op.Read(at, p.blockLen);
-    op.WriteGm(to + b * dst_step, p.blockLen);
+    op.WriteGm(to + b * dst_step, p.blockLen, at.address);
     std::memcpy(to + b * dst_step, at.address, p.blockLen);
   }
   op.Dma(uint64_t{p.blockLen} * p.blockCount, false);

@@ -55,7 +55,7 @@ class Instruction {
   // The same within a repeat; a repeat must not read what an earlier one wrote, unless the operation accumulates.
   void OverlapStrided(const View& dst, const Strides& to, const View& src, const Strides& from, bool accumulates);
   void ReadGm(const void* address, uint64_t bytes);
-  void WriteGm(const void* address, uint64_t bytes);
+  void WriteGm(const void* address, uint64_t bytes, const void* from);
   void Vector(uint64_t repeats, double cycles);
   void Gathered(uint64_t words);
   void HiddenBarriers(int n);  // those that the API issues itself; they cost time but kernels must not rely on them
@@ -104,7 +104,7 @@ class Instruction {
   void OverlapNone(const View&, uint64_t, const View&, uint64_t) {}
   void OverlapStrided(const View&, const Strides&, const View&, const Strides&, bool) {}
   void ReadGm(const void*, uint64_t) {}
-  void WriteGm(const void*, uint64_t) {}
+  void WriteGm(const void*, uint64_t, const void*) {}
   void Vector(uint64_t repeats, double) {
     if (!Counting()) return;
     ++this_core->counts.vector_instructions;

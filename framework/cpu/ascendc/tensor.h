@@ -92,7 +92,7 @@ class GlobalTensor {
   void SetValue(const uint64_t offset, T value, Site site = Site()) {
     Instruction op("GlobalTensor::SetValue", avsg_cpu::kScalar, site);
     (*this)[offset].CheckFits(op, sizeof(T));
-    op.WriteGm(address_ + offset, sizeof(T));
+    op.WriteGm(address_ + offset, sizeof(T), &value);
     op.GmScalar();
     std::memcpy(static_cast<void*>(address_ + offset), &value, sizeof(T));
   }

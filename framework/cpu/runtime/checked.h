@@ -65,7 +65,9 @@ std::string Where(Site site);
 void StartHazards();  // at the start of a launch
 uint32_t IssueTo(Pipe pipe, const char* name, Site site);
 void OrderUb(Pipe pipe, const char* name, Site site, uint64_t offset, uint64_t bytes, bool write);
-void OrderGm(Pipe pipe, const char* name, Site site, uint64_t address, uint64_t bytes, bool write);
+// Two cores may write the same bytes to one place without an order: the result is the same.
+enum GmAccess { kRead, kNewBytes, kSameBytes };
+void OrderGm(Pipe pipe, const char* name, Site site, uint64_t address, uint64_t bytes, GmAccess access);
 void CheckPending(const CheckedCore& core);  // at the end of a core
 
 // registry.cpp

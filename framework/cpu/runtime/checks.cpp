@@ -152,13 +152,14 @@ void Instruction::OverlapStrided(const View& dst, const Strides& to, const View&
 void Instruction::ReadGm(const void* address, uint64_t bytes) {
   CheckGm(name_, site_, address, bytes, false);
   Issue();
-  OrderGm(pipe_, name_, site_, reinterpret_cast<uint64_t>(address), bytes, false);
+  OrderGm(pipe_, name_, site_, reinterpret_cast<uint64_t>(address), bytes, kRead);
 }
 
-void Instruction::WriteGm(const void* address, uint64_t bytes) {
+void Instruction::WriteGm(const void* address, uint64_t bytes, const void* from) {
   CheckGm(name_, site_, address, bytes, true);
   Issue();
-  OrderGm(pipe_, name_, site_, reinterpret_cast<uint64_t>(address), bytes, true);
+  const bool same = std::memcmp(address, from, bytes) == 0;
+  OrderGm(pipe_, name_, site_, reinterpret_cast<uint64_t>(address), bytes, same ? kSameBytes : kNewBytes);
 }
 
 void Instruction::Vector(uint64_t repeats, double cycles) {

@@ -141,14 +141,17 @@ void DropCovered(uint32_t* link, uint32_t bytes, const CheckedCore& core, Pipe p
   }
 }
 
-void OrderLine(const Party& party, uint64_t line, uint32_t bytes, bool write) {
+void OrderLine(const Party& party, uint64_t line, uint32_t bytes, GmAccess access) {
+  const bool write = access != kRead;
   CheckedCore& core = Self();
   DeviceShadow& shadow = Shadow();
   Page& page = PageOf(line);
   uint32_t* head = &page.heads[line % kLinesPerPage];
   for (uint32_t i = *head; i != 0; i = shadow.accesses[i].next) {
     const Access& past = shadow.accesses[i];
-    if ((past.bytes & bytes) != 0 && (write || past.write)) CheckOrder(party, line, past, write);
+    if ((past.bytes & bytes) == 0 || !(write || past.write)) continue;
+    if (access == kSameBytes && past.write && past.core != core.index) continue;
+    CheckOrder(party, line, past, write);
   }
   DropCovered(head, bytes, core, party.pipe, write);
   const uint32_t first = *head;
@@ -208,7 +211,8 @@ void OrderUb(Pipe pipe, const char* name, Site site, uint64_t offset, uint64_t b
   }
 }
 
-void OrderGm(Pipe pipe, const char* name, Site site, uint64_t address, uint64_t bytes, bool write) {
+void OrderGm(Pipe pipe, const char* name, Site site, uint64_t address, uint64_t bytes, GmAccess access) {
+  const bool write = access != kRead;
   const Party party = {pipe, name, site};
   if (pipe == kScalar) OrderCache(party, address, write);
   for (uint64_t at = address; at < address + bytes;) {
@@ -216,7 +220,7 @@ void OrderGm(Pipe pipe, const char* name, Site site, uint64_t address, uint64_t 
     const uint64_t first = at % kLine;
     const uint64_t last = std::min(address + bytes - line * kLine, kLine);
     const uint32_t mask = static_cast<uint32_t>(((uint64_t{1} << last) - 1) & ~((uint64_t{1} << first) - 1));
-    OrderLine(party, line, mask, write);
+    OrderLine(party, line, mask, access);
     at = line * kLine + last;
   }
 }
