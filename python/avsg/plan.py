@@ -35,12 +35,9 @@ class Plan:
     def empty(cls, num_entries: int, num_queries: int, top_k: int) -> Plan:
         """A plan in host memory that names no row and no copy: a load of it does nothing."""
         shapes = plan_shapes(num_entries, num_queries, top_k)
-        plan = cls(**{name: np.empty(shape, np.int32) for name, shape in shapes.items()})
-        plan.slots.fill(layout.PAD_TOKEN)
-        plan.rows.fill(-1)
-        plan.num_misses.fill(0)
-        plan.counters.fill(0)
-        plan.verified_lens.fill(0)
+        plan = cls(**{name: np.full(shape, layout.PAD_TOKEN, np.int32) for name, shape in shapes.items()})
+        for counts in (plan.num_misses, plan.counters, plan.verified_lens):
+            counts.fill(0)
         return plan
 
 
