@@ -21,6 +21,7 @@ from pathlib import Path
 import bench_measure
 import click
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -52,21 +53,35 @@ def numbers(_context: click.Context, _parameter: click.Parameter, text: str) -> 
         raise click.BadParameter(f"{text!r} is not a list of numbers such as 2048,4096.") from None
 
 
-def report(
-    title: str, columns: list[str], rows: list[list[str]], records: list[dict], library: str, as_json: bool
-) -> None:
-    """Prints the records as a table or as JSON, with the machine."""
-    if as_json:
-        click.echo(json.dumps({"title": title, "machine": machine(library), "records": records}, indent=1))
-        return
-    table = Table(
-        title=title, caption=f"CPU: {machine(library)}", caption_justify="left", title_justify="left"
-    )
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right")
+def report(title: str, columns: list[str], rows: list[list[str]], notes: list[str], library: str) -> None:
+    """Prints rows as a table, with what ran them."""
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right")
     for row in rows:
         table.add_row(*row)
-    Console(width=110 if not sys.stdout.isatty() else None).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 110, highlight=False)
+    console.print(table)
+    for line in [*notes, f"CPU: {machine(library)}"]:
+        console.print(line)
+
+
+def report_json(title: str, records: list[dict], library: str) -> None:
+    """Prints the records and the machine as JSON."""
+    click.echo(json.dumps({"title": title, "machine": machine(library), "records": records}, indent=1))
+
+
+def growth_notes(cases: list[list[dict]]) -> list[str]:
+    """How a match grows from the smallest to the largest S, for each K and share of misses."""
+    medians: dict[tuple[int, float], dict[int, float]] = {}
+    for first, *_ in cases:
+        medians.setdefault((first["top_k"], first["miss_share"]), {})[first["num_slots"]] = first["p50_us"]
+    return [
+        f"avsg, K={top_k}, {miss_share:.0%} misses: from S={min(times)} to {max(times)} the time grows "
+        f"{times[max(times)] / times[min(times)]:.2f} times"
+        for (top_k, miss_share), times in medians.items()
+        if len(times) > 1
+    ]
 
 
 @click.group(help=__doc__.split("\n")[0])
@@ -112,17 +127,21 @@ def match(
                     native, path, k, s, miss_share, seed=seed, num_rows=rows, num_steps=steps
                 )
             )
+    title = "match: median us of one request (times the library's)"
+    if as_json:
+        report_json(title, sum(records, []), path)
+        return
     table = [
         [
-            f"{case[0]['top_k']}, {case[0]['num_slots']}, {case[0]['hit_rate']:.0%}",
-            f"{case[0]['p50_us']:.1f}",
-            f"{case[0]['p90_us']:.1f}",
-            *(f"{record['p50_us']:.0f} ({record['ratio']:.1f}x)" for record in case[1:]),
+            *(str(first[key]) for key in ("top_k", "num_slots")),
+            f"{first['hit_rate']:.0%}",
+            *(f"{first[key]:.1f}" for key in ("p50_us", "p90_us")),
+            *(f"{record['p50_us']:.1f} ({record['ratio']:.1f}x)" for record in others),
         ]
-        for case in records
+        for first, *others in records
     ]
-    columns = ["K, S, hits", "avsg p50 us", "p90", *(f"{record['method']}" for record in records[0][1:])]
-    report("match: median us a request (ratio to avsg)", columns, table, sum(records, []), path, as_json)
+    columns = ["K", "S", "hits", "avsg", "p90", *(record["method"] for record in records[0][1:])]
+    report(title, columns, table, growth_notes(records), path)
 
 
 @main.command()
@@ -175,22 +194,19 @@ def load(
                     num_threads=threads,
                 )
             )
-    table = [
-        [
-            f"{record['miss_share']:.1%}",
-            *(
-                f"{record[key]:.0f}"
-                for key in ("avsg_p50_us", "avsg_p90_us", "copy_all_p50_us", "copy_all_p90_us")
-            ),
-            f"{record['speedup']:.2f}x",
-        ]
-        for record in records
-    ]
     title = (
         f"match and copy: {requests} requests, K={top_k}, S={slots}, {row_bytes}-byte rows, {threads} threads"
     )
-    columns = ["misses", "avsg p50 us", "p90", "copy all rows p50 us", "p90", "avsg faster by"]
-    report(title, columns, table, records, path, as_json)
+    if as_json:
+        report_json(title, records, path)
+        return
+    keys = ("avsg_p50_us", "avsg_p90_us", "copy_all_p50_us", "copy_all_p90_us")
+    table = [
+        [f"{record['miss_share']:.1%}", *(f"{record[key]:.0f}" for key in keys), f"{record['speedup']:.2f}x"]
+        for record in records
+    ]
+    columns = ["misses", "avsg us", "p90", "copying all K rows us", "p90", "avsg is faster by"]
+    report(title, columns, table, [], path)
 
 
 if __name__ == "__main__":

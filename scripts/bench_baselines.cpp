@@ -170,15 +170,13 @@ class CopyAll {
     pending_ = num_threads_ - 1;
     ++round_;
     CopyShare(0);
-    while (pending_ > 0) {
-    }
+    while (pending_ > 0) std::this_thread::yield();
   }
 
  private:
   void Work(int32_t thread) {
     for (int32_t seen = 0;;) {
-      while (round_ == seen) {
-      }
+      while (round_ == seen) std::this_thread::yield();
       ++seen;
       if (stop_) return;
       CopyShare(thread);

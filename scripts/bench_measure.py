@@ -64,7 +64,7 @@ def make_topk(
 ) -> np.ndarray:
     """Top-k tokens int32 [fill_steps + num_steps, K] of one request.
 
-    A step keeps a random part of the previous one and takes the rest from tokens not used for long: every policy
+    A step keeps a random part of the last one and takes the rest from tokens not used for long: every policy
     that keeps the last step has the same misses.
     The first fill_steps change everything, so that the buffer is full when the measurement starts.
     """
@@ -124,7 +124,7 @@ def measure_match(
     topk = stack(seed, num_rows, num_steps + 4, top_k, miss_share, num_warm - 4)
     data = MatchData(topk.ctypes.data, len(topk), num_warm, num_rows, top_k, num_slots)
     records = []
-    for method in ("avsg", *BASELINES, "numpy reference"):
+    for method in ("avsg", *BASELINES, "numpy"):
         result, times = Result(), np.zeros(num_steps * num_rows, np.int64)
         clock = times.ctypes.data_as(ctypes.c_void_p)
         if method == "avsg":
