@@ -11,7 +11,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
-LIBRARIES = ("libavsg_cpu.so", "libavsg_cpu_checked.so")
+TARGETS = ("avsg_cpu", "avsg_cpu_checked", "avsg_mindspore_cpu", "avsg_mindspore_cpu_checked")
 
 
 class BuildWithLibraries(build_py):
@@ -24,14 +24,13 @@ class BuildWithLibraries(build_py):
         build_dir = ROOT / "build"
         jobs = str(min(os.cpu_count() or 1, 4))
         subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build_dir)], check=True)
-        targets = ["avsg_cpu", "avsg_cpu_checked"]
-        subprocess.run(["cmake", "--build", str(build_dir), "-j", jobs, "--target", *targets], check=True)
+        subprocess.run(["cmake", "--build", str(build_dir), "-j", jobs, "--target", *TARGETS], check=True)
         if self.editable_mode:
             return
         destination = Path(self.build_lib) / "avsg" / "lib"
         destination.mkdir(parents=True, exist_ok=True)
-        for library in LIBRARIES:
-            shutil.copy2(build_dir / library, destination / library)
+        for target in TARGETS:
+            shutil.copy2(build_dir / f"lib{target}.so", destination)
 
 
 class PlatformWheel(bdist_wheel):
