@@ -80,3 +80,23 @@ def step(
 def pad(tokens: list[int], top_k: int) -> list[int]:
     """One query: the tokens, then padding."""
     return [*tokens, *[layout.PAD_TOKEN] * (top_k - len(tokens))]
+
+
+def third_pass_state(config: Config) -> tuple[np.ndarray, np.ndarray]:
+    """A valid row before a step whose third pass of COLLECT matters; in the golden vectors none does.
+
+    Slots 0..2 hold the oldest tokens, slot 3 the youngest, all others tokens of one age. The step's first
+    query hits tokens 0..3 (younger than the lag, so their stamps stay), the second misses token 900.
+    Returns the state and topk_tokens [2, K]; pass 1000 as both lengths.
+    """
+    num_slots, now = config.num_slots, 100
+    state = new_state(config)
+    step(config, state, [pad([], config.top_k)], 1000, 1000)
+    header, slot_token, slot_stamp, bucket_word = layout.state_views(num_slots, state[0])
+    header[layout.HEADER_STEP], header[layout.HEADER_FLOOR] = now - 1, now - 64
+    slot_token[:num_slots] = np.arange(num_slots)
+    slot_stamp[:num_slots] = now - 5
+    slot_stamp[:4] = now - 9, now - 8, now - 7, now - 1
+    for token in range(4):
+        bucket_word[layout.hash_start(token, layout.num_buckets_log2(num_slots))] = token << 16 | token
+    return state, int32([pad([0, 1, 2, 3], config.top_k), pad([900], config.top_k)])

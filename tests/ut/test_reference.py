@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from avsg import layout, reference
-from reference_case import Config, Plan, new_state, pad, step
+from reference_case import Config, Plan, new_state, pad, step, third_pass_state
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.npz"))
 
@@ -263,3 +263,14 @@ def test_corrupt_state_stays_inside_the_buffer(seed: int, damage: float, keep_he
         state[hit] = rng.integers(0, 256, np.count_nonzero(hit), dtype=np.uint8)
         if keep_header:
             layout.state_views(64, state[0])[0][:] = header
+
+
+def test_third_pass_stamps_all_promised_slots() -> None:
+    """COLLECT: pass 1 spares slot 0, pass 2 slot 1, pass 3 slot 2 and slot 3, which T never reached."""
+    config = Config(1, 64, 8, 2)
+    state, tokens = third_pass_state(config)
+    plan = step(config, state, tokens, 1000, 1000)
+    assert plan.misses() == [(900, 4)]
+    assert plan.counters[0].tolist() == [5, 4, 1, 0, 0, 0, 100 - 5 - 36, layout.FLAG_PROMISED_STAMPED]
+    stamps = layout.state_views(64, state[0])[2]
+    assert stamps[:6].tolist() == [100, 100, 100, 100, 100 - 3, 95]
