@@ -6,8 +6,8 @@ import platform
 
 import numpy as np
 import pytest
-from abi_calls import ENTRIES, QUERIES, ROW_BYTES, ROWS, SLOTS, TOP_K, Calls
 
+from abi_calls import ENTRIES, QUERIES, ROW_BYTES, ROWS, SLOTS, TOP_K, Calls
 from avsg import _abi
 
 SEED = 7
