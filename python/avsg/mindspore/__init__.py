@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AVSG in MindSpore: SparseGather in PyNative and graph mode, and models that decode through it.
+
+Importing this package loads nothing; each name loads MindSpore on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .compiled import compiled as compiled
+    from .custom_ops import Primitives as Primitives
+    from .memory import host_parameter as host_parameter
+    from .gather import SparseGather as SparseGather
+    from .gather import sparse_gather as sparse_gather
+
+_MODULE_OF = {
+    "Primitives": "custom_ops",
+    "SparseGather": "gather",
+    "compiled": "compiled",
+    "host_parameter": "memory",
+    "sparse_gather": "gather",
+}
+__all__ = list(_MODULE_OF)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
