@@ -280,10 +280,7 @@ POLICIES = ("avsg", "paper", "lru", "fifo", "previous", "belady")
 def make_policy(
     name: str, num_slots: int, top_k: int, num_queries: int, trace: Iterable[Step] | None = None
 ) -> Policy:
-    """An empty policy, one of POLICIES, for one request; trace: all steps to come, which only belady needs.
-
-    ValueError names what the policy cannot do.
-    """
+    """An empty policy, one of POLICIES, or ValueError; trace: all steps to come, which only belady needs."""
     if num_queries * top_k > num_slots:
         raise ValueError(
             f"num_queries * top_k is {num_queries * top_k}; a step's tokens must fit num_slots, {num_slots}."

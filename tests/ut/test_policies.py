@@ -166,14 +166,16 @@ def test_paper_forces_decay_until_enough_slots_are_dead_and_takes_them_in_index_
     assert copies(policy, 0) == 1
 
 
-def test_paper_life_is_64_steps_and_a_hit_renews_it() -> None:
-    """Lives fall by one a step: a slot unused for 65 steps is dead and goes before empty ones after it."""
+@pytest.mark.parametrize(("unused_steps", "lost"), [(63, 0), (64, 1)])
+def test_paper_life_is_64_steps_and_a_hit_renews_it(unused_steps: int, lost: int) -> None:
+    """The next step takes one more life from slot 1: at -1 it is dead and goes before the empty slot 2."""
     policy = Paper(4)
     copies(policy, 0), copies(policy, 1)
-    for _ in range(64):
+    for _ in range(unused_steps):
         copies(policy, 0)
-    assert copies(policy, 2) == 1, "slot 1 died now"
-    assert copies(policy, 0) == 0 and copies(policy, 1) == 1
+    assert copies(policy, 2) == 1
+    assert copies(policy, 0) == 0
+    assert copies(policy, 1) == lost
 
 
 def test_paper_forgets_drafts() -> None:
