@@ -60,6 +60,7 @@ class Match {
     kNumMisses = 48,
   };
   enum LoadEvent : int32_t { kBucketLoad = 0, kTokenLoad = 1, kStampLoad = 2, kNumLoads = 3 };
+  static constexpr event_t kPlanEvent = EVENT_ID6;   // MTE3_V: the query's slots and misses have left UB
   static constexpr int32_t kNoToken = -2;            // fills the packed tokens; no slot ever holds it
 
   // Entries
@@ -73,6 +74,8 @@ class Match {
   __aicore__ inline int32_t Invalidate(int32_t verified_len);
   __aicore__ inline void PublishPlan();
   __aicore__ inline void Close();
+  __aicore__ inline void StoreSlots();
+  __aicore__ inline void StoreBuckets();
   __aicore__ inline void WriteCounters();
   __aicore__ inline void Tally(Counter counter, int32_t count) { counters_[counter] += count; }
 
@@ -108,6 +111,8 @@ class Match {
   __aicore__ inline void WriteMisses();
   template <typename Copies>
   __aicore__ inline void Link(Copies& copies);
+  template <typename Copies>
+  __aicore__ inline void Conclude(Copies& copies);
   __aicore__ inline void ChooseTargets(int32_t first, int32_t count);
   __aicore__ inline void WriteWords(int32_t count);
   __aicore__ inline int32_t KeepUnlinked(int32_t count);
@@ -189,24 +194,36 @@ __aicore__ inline void Match::Process(bool keep_last) {
     }
     const bool keep = keep_last && entry_ + tiling_.num_cores >= tiling_.num_entries;
     for (int32_t query = 0; query < tiling_.num_queries; ++query) {
+      if (query > 0) Link(no_copies);
       ResolveQuery(query);
-      if (!keep || query + 1 < tiling_.num_queries) Link(no_copies);
     }
     PublishPlan();
     if (keep) {
       pending_ = true;
       return;
     }
-    Close();
+    Conclude(no_copies);
   }
 }
 
 template <typename Copies>
 __aicore__ inline void Match::Finish(Copies& copies) {
-  if (!pending_) return;
+  if (pending_) Conclude(copies);
+}
+
+// LINK of the last query, CLOSE and the write-back. Slots that CLOSE cannot touch leave while LINK runs, which only
+// reads them.
+template <typename Copies>
+__aicore__ inline void Match::Conclude(Copies& copies) {
+  const bool may_drop = verified_len_ < limit_;    // tokens are below limit
+  if (!may_drop) StoreSlots();
   Link(copies);
   copies.Advance();
-  Close();
+  if (may_drop) {
+    Close();
+    StoreSlots();
+  }
+  StoreBuckets();
 }
 
 // Reads the entry's inputs and decides whether it takes part.

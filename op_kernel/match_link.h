@@ -9,8 +9,7 @@ namespace sparse_gather {
 template <typename Copies>
 __aicore__ inline void Match::Link(Copies& copies) {
   int32_t num_todo = num_misses_;
-  if (num_todo == 0) return;
-  Sync<HardEvent::MTE3_V>();                       // the plan is still read from these lists
+  WaitFlag<HardEvent::MTE3_V>(kPlanEvent);
   for (int32_t round = 0; round < kLinkRounds && num_todo > 0; ++round) {
     for (int32_t first = 0; first < num_todo; first += tiling_.link_tile) {
       ChooseTargets(first, MinOf(tiling_.link_tile, num_todo - first));

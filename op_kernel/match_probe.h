@@ -6,7 +6,6 @@
 namespace sparse_gather {
 
 __aicore__ inline void Match::ResolveQuery(int32_t query) {
-  Sync<HardEvent::MTE3_V>();
   LoadTokens(query);
   Probe();
   Classify();
@@ -20,6 +19,7 @@ __aicore__ inline void Match::ResolveQuery(int32_t query) {
   }
   WriteSlots(query);
   if (num_misses_ > 0) WriteMisses();
+  SetFlag<HardEvent::MTE3_V>(kPlanEvent);
 }
 
 // The valid tokens of the query, packed in order; kNoToken fills the last repeat.

@@ -126,20 +126,27 @@ __aicore__ inline void Match::PublishPlan() {
   }
 }
 
-// CLOSE: tokens that are not verified leave the table; then the state goes back to GM.
-__aicore__ inline void Match::Close() {
-  // Tokens are below limit, so with V there nothing can be left to drop.
-  if (verified_len_ < limit_) Tally(kCounterInvalidated, Invalidate(verified_len_));
-  for (int32_t load = 0; load < kNumLoads; ++load) AwaitLoad(static_cast<LoadEvent>(load));
+// CLOSE: tokens that are not verified leave their slots.
+__aicore__ inline void Match::Close() { Tally(kCounterInvalidated, Invalidate(verified_len_)); }
+
+__aicore__ inline void Match::StoreSlots() {
+  const int64_t base = row_ * tiling_.state_stride_bytes;
+  const int32_t slot_bytes = 4 * (tiling_.num_slots + kSlotTail);
+  AwaitLoad(kTokenLoad);
+  AwaitLoad(kStampLoad);
+  Sync<HardEvent::V_MTE3>();
+  Sync<HardEvent::S_MTE3>();
+  CopyOut(Global<int32_t>(args_.state, base + SlotTokenOffset()), slot_token_, slot_bytes);
+  CopyOut(Global<float>(args_.state, base + SlotStampOffset(tiling_.num_slots)), slot_stamp_, slot_bytes);
+}
+
+__aicore__ inline void Match::StoreBuckets() {
+  AwaitLoad(kBucketLoad);
   counters_[kCounterMisses] = num_planned_;
   counters_[kCounterFloorAdvance] = floor_ - floor_at_open_;
   WriteCounters();
-  const int64_t base = row_ * tiling_.state_stride_bytes;
-  const int32_t slot_bytes = 4 * (tiling_.num_slots + kSlotTail);
-  Sync<HardEvent::V_MTE3>();
-  CopyOut(Global<int32_t>(args_.state, base + SlotTokenOffset()), slot_token_, slot_bytes);
-  CopyOut(Global<float>(args_.state, base + SlotStampOffset(tiling_.num_slots)), slot_stamp_, slot_bytes);
-  CopyOut(Global<uint32_t>(args_.state, base + BucketWordOffset(tiling_.num_slots)), bucket_word_, 4 * num_buckets_);
+  CopyOut(Global<uint32_t>(args_.state, row_ * tiling_.state_stride_bytes + BucketWordOffset(tiling_.num_slots)),
+          bucket_word_, 4 * num_buckets_);
 }
 
 __aicore__ inline void Match::WriteCounters() {
