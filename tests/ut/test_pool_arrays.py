@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import avsg
-from avsg import arrays
+from avsg import arrays, dlpack
 from pool_case import BLOCK_SIZE, NUM_BLOCKS, NUM_ROWS, NUM_SLOTS, PoolCase, int32
 
 
@@ -122,6 +122,17 @@ def test_read_only_dlpack_and_buffer_are_not_written():
         case.out.counters = kind(frozen)
         with pytest.raises(ValueError, match="out.counters is read-only"):
             case.pool.match(**case.arguments("match"))
+
+
+def test_dlpack_byte_offset_is_added():
+    numbers = int32(1, 2)
+    capsule = numbers.__dlpack__()
+    tensor = dlpack._DLTensor.from_address(dlpack._pointer(capsule, b"dltensor"))
+    tensor.data, tensor.byte_offset = tensor.data - 64, 64
+    exporter = NewDlpack(numbers)
+    exporter.__class__ = type("Offset", (NewDlpack,), {"__dlpack__": lambda self, **_: capsule})
+    assert arrays.view("x", exporter).as_int32().tolist() == [1, 2]
+    tensor.data, tensor.byte_offset = tensor.data + 64, 0
 
 
 def test_dlpack_memory_is_released_after_the_call():
