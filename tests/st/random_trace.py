@@ -40,7 +40,7 @@ class Trace:
         num_slots = fit if rng.random() < 0.4 else fit + 64 * int(rng.integers(1, 9))
         max_life = int(rng.choice([1, 2, 7, 64, 2000]))
         self.config = avsg.PoolConfig(int(rng.integers(1, 5)), num_slots, top_k, num_queries, max_life)
-        self.num_cores = int(rng.choice([0, 1, 2, 3, 7, 48], p=[0.2, 0.25, 0.25, 0.15, 0.12, 0.03]))
+        self.num_cores = int(rng.choice([0, 1, 2, 3, 7, 48], p=[0.15, 0.4, 0.2, 0.12, 0.1, 0.03]))
         self.num_entries = int(rng.integers(1, 6))
         self.row_bytes = [int(n) for n in rng.choice(ROW_BYTES, int(rng.integers(1, 5)))]
         self.block_size = int(rng.choice([1, 3, 16, 128]))
