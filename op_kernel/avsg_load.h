@@ -152,7 +152,7 @@ __aicore__ inline void Load::CopyEntry(int32_t index) {
   } else {
     bad_ += 1;
     if (!poisoned_) Poison();
-    if (slot < 0 || slot >= tiling_.num_slots) return;
+    if (!in_plan) return;      // no match wrote this: there is no row to fill
   }
   const int64_t device_row = int64_t{row_} * tiling_.num_slots + slot;
   for (int32_t p = 0; p < tiling_.num_payloads; ++p) {

@@ -25,11 +25,14 @@ __aicore__ inline void Match::AwaitLoad(LoadEvent load) {
   if ((loads_ & bit) == 0) return;
   loads_ &= ~bit;
   WaitFlag<HardEvent::MTE2_V>(static_cast<event_t>(load));
+  // A damaged row may cost hits, never safety: the sentinel is no slot, and no stamp is younger than the last step, so
+  // that COLLECT ends. Valid rows are like this already.
+  if (load == kTokenLoad) Duplicate(slot_token_[tiling_.num_slots], kEmptyToken, kSlotTail);
   if (load == kStampLoad) {
-    // No valid stamp is younger than the last step; a damaged one must not keep COLLECT from ending.
+    Duplicate(slot_stamp_[tiling_.num_slots], 0.0f, kSlotTail);
     Mins(slot_stamp_, slot_stamp_, static_cast<float>(step_ - 1), tiling_.num_slots);
-    Fence();
   }
+  Fence();
 }
 
 // OPEN: reset a row that is not this lease's, forget what was rolled back, age all slots by one step.
