@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .compiled import compiled as compiled
+    from .custom_ops import LOCK as LOCK
     from .custom_ops import Primitives as Primitives
     from .memory import host_parameter as host_parameter
     from .gather import SparseGather as SparseGather
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "Primitives": "custom_ops",
     "SparseGather": "gather",
+    "LOCK": "custom_ops",
     "compiled": "compiled",
     "host_parameter": "memory",
     "sparse_gather": "gather",

@@ -11,7 +11,7 @@ from pathlib import Path
 import mindspore as ms
 import numpy as np
 from mindspore import ops
-from mindspore.common.jit_context import jit_context
+from mindspore.common.jit_context import jit_context, set_jit_context
 
 from .. import _abi, layout
 from ..arrays import aligned_zeros
@@ -28,8 +28,8 @@ _ENTRIES = {
     "step_fresh": "AvsgMindSporeStepFresh",
     "store": "AvsgMindSporeStore",
 }
-# MindSpore hands the arguments of an AOT function over in memory that threads share.
-_LOCK = threading.RLock()
+# MindSpore hands the arguments of an AOT function over in memory that threads share, and compiles in one thread only.
+LOCK = threading.RLock()
 
 
 def refusal_in(error: BaseException) -> str | None:
@@ -66,6 +66,7 @@ class AotPrimitive(ops.Custom):
 
     def __call__(self, *arguments: ms.Tensor) -> object:
         if jit_context():
+            set_jit_context(None)  # MindSpore leaves it set when a trace fails, and every later call would be traced
             raise ValueError(
                 sentence(
                     "capture_mode",
@@ -82,7 +83,7 @@ class AotPrimitive(ops.Custom):
         for i in self._written:
             if not isinstance(arguments[i], ms.Parameter):
                 refuse_copy(self._names[i])
-        with _LOCK:
+        with LOCK:
             if not self._wait:
                 return super().__call__(*arguments)
             try:
