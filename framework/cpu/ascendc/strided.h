@@ -23,7 +23,8 @@ inline LaneMask ConsecutiveMask(Instruction& op, uint64_t lanes) {
   return LaneMask{{low, high}};
 }
 inline void CheckRepeats(Instruction& op, RepeatCount repeats) {
-  op.Require(repeats <= 255, "repeat-limit", "%u repeats, at most 255", static_cast<unsigned>(repeats));
+  const uint32_t count = repeats;
+  op.Require(count <= 255, "repeat-limit", "%u repeats, at most 255", count);
 }
 template <typename T>
 inline bool IsFull(const LaneMask& mask) {

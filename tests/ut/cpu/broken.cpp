@@ -277,14 +277,18 @@ KERNEL(gm_write_after_write) {
   DataCopy(Global(args[1]), f.Operand<int32_t>(0), 64);
   DataCopy(Global(args[1])[8], f.Operand<int32_t>(1), 8);  // BREAKS write-after-write
 }
-KERNEL(cores_collide) {
+// Cores 0 and 1 write 4 bytes to one place: their numbers, or the same value.
+static void WriteOne(void** args, int32_t value, Site site) {
   TPipe pipe;
   TBuf<TPosition::VECCALC> ub;
   pipe.InitBuffer(ub, 64);
-  Duplicate(ub.Get<int32_t>(), 1, 8);
+  Duplicate(ub.Get<int32_t>(), value, 8);
   PipeBarrier<PIPE_ALL>();
-  DataCopyPad(Global(args[1])[GetBlockIdx() / 2], ub.Get<int32_t>(), DataCopyExtParams(1, 4, 0, 0, 0));  // BREAKS cross-core
+  const uint64_t place = static_cast<uint64_t>(GetBlockIdx() / 2);
+  DataCopyPad(Global(args[1])[place], ub.Get<int32_t>(), DataCopyExtParams(1, 4, 0, 0, 0), site);
 }
+KERNEL(cores_collide) { WriteOne(args, static_cast<int32_t>(GetBlockIdx()), Site()); }  // BREAKS cross-core
+KERNEL(well_ordered_same_bytes) { WriteOne(args, 7, Site()); }
 KERNEL(scalar_write_not_cleaned) {
   Global(args[1]).SetValue(0, 1);
   TPipe pipe;
@@ -345,9 +349,8 @@ KERNEL(well_ordered_cores) {
   DataCopyPad(Global(args[1])[(core + 1) % num_cores], ub.Get<int32_t>(), DataCopyExtParams(1, 4, 0, 0, 0));
 }
 KERNEL(well_ordered_turns) {  // core 1 writes before the barrier, core 0 behind it
-  Frame f(args);
   if (GetBlockIdx() == 0) SyncAll();
-  DataCopy(Global(args[1]), f.Operand<int32_t>(0), 8);
+  WriteOne(args, static_cast<int32_t>(GetBlockIdx()), Site());
   if (GetBlockIdx() == 1) SyncAll();
 }
 KERNEL(order_of_cores) {  // without SyncAll each core runs to its end: the log shows the order
