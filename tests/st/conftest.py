@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests named test_mindspore_* run where MindSpore is installed; scripts/test.sh installs it into .venv-ms."""
+"""Tests named test_mindspore_* run where MindSpore is installed, in .venv-ms of scripts/test.sh."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import importlib.util
 import pytest
 
 HAS_MINDSPORE = importlib.util.find_spec("mindspore") is not None
-collect_ignore_glob: list[str] = []
 
 
 def pytest_pycollect_makemodule(module_path, parent):
@@ -21,7 +20,10 @@ class SkippedModule(pytest.Module):
     """Says why, instead of importing a module that needs MindSpore."""
 
     def collect(self):
-        pytest.skip("MindSpore is not installed here: bash scripts/test.sh runs it in .venv-ms", allow_module_level=True)
+        pytest.skip(
+            "MindSpore is not installed here: bash scripts/test.sh runs it in .venv-ms",
+            allow_module_level=True,
+        )
 
 
 def pytest_itemcollected(item):

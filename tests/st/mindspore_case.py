@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps for the MindSpore tests: random top-k of two requests, and the same pool through avsg.Pool as the reference."""
+"""Steps for the MindSpore tests: random top-k of two requests, and the same pool through avsg.Pool as the
+reference."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class Steps:
         """topk_tokens, verified_lens, seq_lens, leases, rows as numpy, for two queries a request."""
         self.seq_lens = self.seq_lens + self.rng.integers(1, 3, 2).astype(np.int32)
         drawn = [
-            [self.rng.choice(n - 1 + q, self.config.top_k, replace=False) for q in range(2)] for n in self.seq_lens
+            [self.rng.choice(n - 1 + q, self.config.top_k, replace=False) for q in range(2)]
+            for n in self.seq_lens
         ]
         return {
             "topk_tokens": np.array(drawn, np.int32),
@@ -76,7 +78,9 @@ class Expected:
         rows = config.num_rows * config.num_slots
         self.device = [[np.zeros((rows, *kv.shape[2:]), kv.dtype) for kv in layer] for layer in host]
 
-    def step(self, arguments: dict[str, np.ndarray], block_table: np.ndarray, fresh: object = None) -> avsg.Plan:
+    def step(
+        self, arguments: dict[str, np.ndarray], block_table: np.ndarray, fresh: object = None
+    ) -> avsg.Plan:
         """Match, then the load of every layer."""
         topk = arguments["topk_tokens"]
         plan = self.pool.match(topk, **{k: v for k, v in arguments.items() if k != "topk_tokens"})
@@ -94,7 +98,9 @@ class Expected:
                 got, wanted = got[listed], wanted[listed]
             assert np.array_equal(got, wanted), f"{text}: {name} differs"
         used = avsg.layout.state_row_bytes(gather.config.num_slots)
-        assert np.array_equal(gather.state.asnumpy()[:, :used], self.pool.state[:, :used]), f"{text}: state differs"
+        assert np.array_equal(gather.state.asnumpy()[:, :used], self.pool.state[:, :used]), (
+            f"{text}: state differs"
+        )
         flat = [device for layer in self.device for device in layer]
         for i, (got, wanted) in enumerate(zip(gather.device_kv, flat)):
             assert np.array_equal(got.asnumpy(), wanted), f"{text}: device_kv {i} differs"

@@ -34,7 +34,9 @@ class Group(nn.Cell):
         super().__init__()
         self.gather = gather
 
-    def construct(self, topk_tokens, verified_lens, seq_lens, leases, rows, block_table, fresh, positions, entries):
+    def construct(
+        self, topk_tokens, verified_lens, seq_lens, leases, rows, block_table, fresh, positions, entries
+    ):
         plan = self.gather.match(topk_tokens, verified_lens, seq_lens, leases, rows)
         for layer in range(3):
             self.gather.load(plan, block_table, fresh[layer], layer)
@@ -63,7 +65,9 @@ def test_fused_step_equals_the_reference(mode: str, library: str) -> None:
         for entry in range(2):
             blocks = steps.block_table[entry][tokens[entry] // 16]
             wanted = host[0][0][blocks, tokens[entry] % 16]
-            assert np.array_equal(outputs[2].asnumpy()[entry], wanted), f"seed {seed}, step {t}, entry {entry}"
+            assert np.array_equal(outputs[2].asnumpy()[entry], wanted), (
+                f"seed {seed}, step {t}, entry {entry}"
+            )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -97,7 +101,9 @@ def test_group_of_layers_shares_one_match(mode: str) -> None:
         )
         expected.assert_equal(cell.gather, plan, outputs, f"seed {seed}, step {t}")
         for got, wanted in zip(ours, host):
-            assert all(np.array_equal(a, b) for a, b in zip(got, wanted)), f"seed {seed}, step {t}: host_kv differs"
+            assert all(np.array_equal(a, b) for a, b in zip(got, wanted)), (
+                f"seed {seed}, step {t}: host_kv differs"
+            )
 
 
 class Loop(nn.Cell):
@@ -113,9 +119,7 @@ class Loop(nn.Cell):
         counters = ops.zeros((2, 8), ms.int32)
         read = ops.zeros((2, 2, 32, 64), ms.uint8)
         while t < num_steps:
-            plan, _ = self.gather(
-                topk_tokens[t], verified_lens[t], seq_lens[t], leases, rows, block_table
-            )
+            plan, _ = self.gather(topk_tokens[t], verified_lens[t], seq_lens[t], leases, rows, block_table)
             at = ops.maximum(plan[0], 0) + (rows * 128).reshape((-1, 1, 1))
             read = ops.gather(self.gather.layer_device_kv()[0], at, 0)
             counters = counters + plan[4]
@@ -134,7 +138,11 @@ def test_tensor_while_loop_keeps_the_state(mode: str) -> None:
         names = ("topk_tokens", "verified_lens", "seq_lens")
         stacked = [tensor([arguments[name] for arguments in listed]) for name in names]
         counters, read = loop(
-            ms.Tensor(8, ms.int32), *stacked, tensor(steps.leases), tensor(steps.rows), tensor(steps.block_table)
+            ms.Tensor(8, ms.int32),
+            *stacked,
+            tensor(steps.leases),
+            tensor(steps.rows),
+            tensor(steps.block_table),
         )
         plans = [expected.step(arguments, steps.block_table) for arguments in listed]
         assert np.array_equal(counters.asnumpy(), sum(plan.counters for plan in plans))
@@ -171,7 +179,9 @@ def test_two_cells_do_not_disturb_each_other_and_no_call_is_merged(mode: str) ->
     for t in range(6):
         arguments = steps.arguments()
         one, again = step(*(tensor(value) for value in arguments.values()), tensor(steps.block_table))
-        first.assert_equal(cell.first, first.step(arguments, steps.block_table), one, f"seed {seed}, step {t}, first")
+        first.assert_equal(
+            cell.first, first.step(arguments, steps.block_table), one, f"seed {seed}, step {t}, first"
+        )
         second.step(arguments, steps.block_table)
         second.assert_equal(
             cell.second, second.pool.match(**arguments), again, f"seed {seed}, step {t}, second"
@@ -179,7 +189,8 @@ def test_two_cells_do_not_disturb_each_other_and_no_call_is_merged(mode: str) ->
 
 
 def run_thread(mode: str, seed: int, failures: list[str]) -> None:
-    """One pool in one thread; MindSpore's own operators are not safe in two threads, so LOCK surrounds them."""
+    """One pool in one thread; MindSpore's own operators are not safe in two threads, so LOCK surrounds
+    them."""
     try:
         steps, host = Steps(seed), make_host(np.random.default_rng(seed))
         with LOCK:
@@ -192,7 +203,9 @@ def run_thread(mode: str, seed: int, failures: list[str]) -> None:
                 tensors = [tensor(value) for value in (*arguments.values(), steps.block_table)]
             plan, _ = step(*tensors)
             with LOCK:
-                expected.assert_equal(gather, expected.step(arguments, steps.block_table), plan, f"seed {seed}, {t}")
+                expected.assert_equal(
+                    gather, expected.step(arguments, steps.block_table), plan, f"seed {seed}, {t}"
+                )
     except BaseException as error:  # a thread's exception would be lost
         failures.append(repr(error))
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from .compiled import compiled as compiled
     from .custom_ops import LOCK as LOCK
     from .custom_ops import Primitives as Primitives
-    from .memory import host_parameter as host_parameter
     from .gather import SparseGather as SparseGather
     from .gather import sparse_gather as sparse_gather
+    from .memory import host_parameter as host_parameter
 
 _MODULE_OF = {
     "Primitives": "custom_ops",

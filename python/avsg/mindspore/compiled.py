@@ -15,12 +15,14 @@ _failures = itertools.count(1)
 
 
 def compiled(target: Callable, **jit_options: object) -> Callable:
-    """ms.jit(target, **jit_options), compiled anew after a call that failed; in GRAPH_MODE a Cell runs as it is.
+    """ms.jit(target, **jit_options), compiled anew after a call that failed; in GRAPH_MODE a Cell runs as
+    it is.
 
-    target: a function, a Cell or a method of a Cell. What MindSpore has compiled stays broken once one of its kernels
-    has raised: every later call fails. This one waits for the end of each call, raises ValueError with the sentence
-    of a refused value, and works again at the next call (which compiles). Calls from several threads run one after the
-    other, because MindSpore compiles in one thread only. Other errors are raised as they are.
+    target: a function, a Cell or a method of a Cell. What MindSpore has compiled stays broken once one of
+    its kernels has raised: every later call fails. This one waits for the end of each call, raises
+    ValueError with the sentence of a refused value, and works again at the next call (which compiles).
+    Calls from several threads run one after the other, because MindSpore compiles in one thread only. Other
+    errors are raised as they are.
     """
     cell = target if isinstance(target, ms.nn.Cell) else getattr(target, "__self__", None)
     runs_as_graph = target is cell and ms.get_context("mode") == ms.GRAPH_MODE

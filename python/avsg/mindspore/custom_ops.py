@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MindSpore primitives of AVSG on a CPU: ops.Custom on the functions of framework/mindspore/cpu_entries.cpp."""
+"""The MindSpore primitives of AVSG on a CPU: ops.Custom on the functions of
+framework/mindspore/cpu_entries.cpp."""
 
 from __future__ import annotations
 
@@ -11,7 +12,11 @@ from pathlib import Path
 import mindspore as ms
 import numpy as np
 from mindspore import ops
-from mindspore.common.jit_context import jit_context, set_jit_context
+
+try:
+    from mindspore.graph.jit_context import jit_context, set_jit_context
+except ImportError:  # before 2.9
+    from mindspore.common.jit_context import jit_context, set_jit_context
 
 from .. import _abi, layout
 from ..arrays import aligned_zeros
@@ -28,7 +33,8 @@ _ENTRIES = {
     "step_fresh": "AvsgMindSporeStepFresh",
     "store": "AvsgMindSporeStore",
 }
-# MindSpore hands the arguments of an AOT function over in memory that threads share, and compiles in one thread only.
+# MindSpore hands the arguments of an AOT function over in memory that threads share, and compiles in one
+# thread only.
 LOCK = threading.RLock()
 
 
@@ -66,19 +72,23 @@ class AotPrimitive(ops.Custom):
 
     def __call__(self, *arguments: ms.Tensor) -> object:
         if jit_context():
-            set_jit_context(None)  # MindSpore leaves it set when a trace fails, and every later call would be traced
+            set_jit_context(
+                None
+            )  # MindSpore leaves it set when a trace fails, and every later call would be traced
             raise ValueError(
                 sentence(
                     "capture_mode",
                     '"trace"',
                     'only "ast"',
-                    "a trace replays the outputs of the first call, so use ms.jit(capture_mode=\"ast\")",
+                    'a trace replays the outputs of the first call, so use ms.jit(capture_mode="ast")',
                 )
             )
         for name, argument in zip(self._names, arguments):
             if not isinstance(argument, ms.Tensor):
                 raise TypeError(
-                    sentence(name, f"a {type(argument).__name__}", "only a mindspore.Tensor", "convert it first")
+                    sentence(
+                        name, f"a {type(argument).__name__}", "only a mindspore.Tensor", "convert it first"
+                    )
                 )
         for i in self._written:
             if not isinstance(arguments[i], ms.Parameter):
@@ -100,12 +110,18 @@ class AotPrimitive(ops.Custom):
 def refuse_copy(name: str) -> None:
     """Refuses a view or a plain tensor where a primitive writes: its update would be lost without a word."""
     raise TypeError(
-        sentence(name, "a view or a plain tensor", "only a whole Parameter", "pass the Parameter that owns the memory")
+        sentence(
+            name,
+            "a view or a plain tensor",
+            "only a whole Parameter",
+            "pass the Parameter that owns the memory",
+        )
     )
 
 
 def glue_library(library: str | os.PathLike[str] | None) -> Path:
-    """Path of the glue over the C ABI library that `library` names: "cpu" (None) or "cpu-checked"; or its path."""
+    """Path of the glue over the C ABI library that `library` names: "cpu" (None) or "cpu-checked"; or its
+    path."""
     text = "cpu" if library is None else os.fspath(library)
     if text not in ("cpu", "cpu-checked"):
         path = Path(text)
@@ -121,7 +137,7 @@ def glue_library(library: str | os.PathLike[str] | None) -> Path:
     path = beside.with_name(_abi.file_name(f"mindspore_{text}"))
     if not path.exists():
         raise LibraryNotFoundError(
-            f"{path.name} is not built beside {beside}: run `pip install .` in the source tree (needs g++ and cmake)."
+            f"{path.name} is not built beside {beside}: run `pip install .` in the source tree."
         )
     return path
 
@@ -130,11 +146,12 @@ def glue_library(library: str | os.PathLike[str] | None) -> Path:
 class Primitives:
     """The primitives for one pool configuration and number of payloads; make them outside of jit.
 
-    config: the sizes. num_payloads: pairs of host_kv and device_kv, 1 to 4. library: "cpu" (None), "cpu-checked", or
-    the path of a libavsg_mindspore_*.so. num_cores: cores of a launch, 0 = all. check: refuse values as
-    `Pool.match(check=True)` does, which on a CPU is possible in graph mode too; PyNative calls then wait for their
-    end, so that the exception is raised by the call that caused it. Attributes: match, load, load_fresh, step,
-    step_fresh, store (MindSpore primitives; the first argument of each is `tensor(...)`).
+    config: the sizes. num_payloads: pairs of host_kv and device_kv, 1 to 4. library: "cpu" (None),
+    "cpu-checked", or the path of a libavsg_mindspore_*.so. num_cores: cores of a launch, 0 = all. check:
+    refuse values as `Pool.match(check=True)` does, which on a CPU is possible in graph mode too; PyNative
+    calls then wait for their end, so that the exception is raised by the call that caused it. Attributes:
+    match, load, load_fresh, step, step_fresh, store (MindSpore primitives; the first argument of each is
+    `tensor(...)`).
     """
 
     def __init__(
@@ -147,7 +164,9 @@ class Primitives:
     ) -> None:
         if not 1 <= num_payloads <= layout.MAX_PAYLOADS:
             raise ValueError(
-                sentence("num_payloads", num_payloads, f"1 to {layout.MAX_PAYLOADS}", "join rows into one payload")
+                sentence(
+                    "num_payloads", num_payloads, f"1 to {layout.MAX_PAYLOADS}", "join rows into one payload"
+                )
             )
         target = ms.get_context("device_target")
         self.config = config
@@ -166,7 +185,9 @@ class Primitives:
             made = ascend_primitives(config, num_payloads)
         else:
             raise ValueError(
-                sentence("device_target", target, "CPU or Ascend", "call ms.set_device with one of them first")
+                sentence(
+                    "device_target", target, "CPU or Ascend", "call ms.set_device with one of them first"
+                )
             )
         self.match = made["match"]
         self.load = made["load"]
@@ -184,12 +205,17 @@ class Primitives:
     ) -> ms.Parameter:
         """The int64 tensor that every primitive gets first: sizes, and the addresses that it shall accept.
 
-        A tensor given here is accepted only where it lies now, so that a copy or a view made by a graph is refused
-        instead of being updated in vain.
+        A tensor given here is accepted only where it lies now, so that a copy or a view made by a graph is
+        refused instead of being updated in vain.
         """
         config = self.config
         numbers = [config.num_rows, config.num_slots, config.top_k, config.num_queries, config.max_life]
-        numbers += [self.num_cores, int(self.check), self.num_payloads, state.data_ptr() if state is not None else 0]
+        numbers += [
+            self.num_cores,
+            int(self.check),
+            self.num_payloads,
+            state.data_ptr() if state is not None else 0,
+        ]
         for group in (device_kv, host_kv):
             addresses = [tensor.data_ptr() for tensor in group]
             numbers += addresses + [0] * (layout.MAX_PAYLOADS - len(addresses))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseGather: a pool as a MindSpore Cell, and sparse_gather, the same step on Parameters that the caller owns."""
+"""SparseGather: a pool as a MindSpore Cell; sparse_gather: its step on Parameters of the caller."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def sparse_gather(
 ):
     """Match and load in one launch, on memory that the caller owns; works in PyNative and in ms.jit.
 
-    primitives: a Primitives made outside of jit. topk_tokens int32 [B, Q, K]; verified_lens, seq_lens, leases, rows
-    int32 [B]; block_table int32 [B, max_blocks], as in `Pool.step`. state: a whole Parameter, uint8 [num_rows,
-    stride], zeroed once. host_kv, device_kv: tuples of whole Parameters [num_blocks, block_size, ...] and
-    [num_rows * S, ...]. fresh: None or a tuple of [B, Q, ...]. Returns (slots, miss_tokens, miss_slots, num_misses,
-    counters, rows, verified_lens, load_counters), int32, as in `Plan`. Errors: TypeError, ValueError; a state or
-    device_kv that is a view or a plain tensor is refused, because its update would be lost.
+    primitives: a Primitives made outside of jit. topk_tokens int32 [B, Q, K]; verified_lens, seq_lens,
+    leases, rows int32 [B]; block_table int32 [B, max_blocks], as in `Pool.step`. state: a whole Parameter,
+    uint8 [num_rows, stride], zeroed once. host_kv, device_kv: tuples of whole Parameters [num_blocks,
+    block_size, ...] and [num_rows * S, ...]. fresh: None or a tuple of [B, Q, ...]. Returns (slots,
+    miss_tokens, miss_slots, num_misses, counters, rows, verified_lens, load_counters), int32, as in `Plan`.
+    Errors: TypeError, ValueError; a state or device_kv that is a view or a plain tensor is refused, because
+    its update would be lost.
     """
     if not isinstance(state, ms.Parameter):
         refuse_copy("state")
@@ -51,16 +52,16 @@ def sparse_gather(
 
 
 class SparseGather(nn.Cell):
-    """The pool of one group of layers that share their top-k (SPEC.md): owns its state and every layer's device_kv.
+    """The pool of a group of layers that share their top-k (SPEC.md); owns its state and device_kv.
 
     config: the sizes. host_kv: host_kv[layer][payload], numpy arrays (avsg.host_alloc) or Parameters
-    [num_blocks, block_size, ...]; they are used in place. library, num_cores, check: as for Primitives; check=False
-    skips the value checks and lets PyNative calls return before they have run.
+    [num_blocks, block_size, ...]; they are used in place. library, num_cores, check: as for Primitives;
+    check=False skips the value checks and lets PyNative calls return before they have run.
 
-    Works in PyNative, under ms.jit (capture_mode "ast") and in GRAPH_MODE, at static shapes. A plan is the tuple
-    (slots, miss_tokens, miss_slots, num_misses, counters, rows, verified_lens) of `avsg.Plan`. Sparse attention reads
-    `device_kv[row * S + slot]` after the load. Attributes: state, device_kv and host_kv, Parameters; payload p of
-    layer i is device_kv[i * num_payloads + p].
+    Works in PyNative, under ms.jit (capture_mode "ast") and in GRAPH_MODE, at static shapes. A plan is the
+    tuple (slots, miss_tokens, miss_slots, num_misses, counters, rows, verified_lens) of `avsg.Plan`. Sparse
+    attention reads `device_kv[row * S + slot]` after the load. Attributes: state, device_kv and host_kv,
+    Parameters; payload p of layer i is device_kv[i * num_payloads + p].
     """
 
     def __init__(
@@ -84,16 +85,23 @@ class SparseGather(nn.Cell):
         self.device_kv = ms.ParameterTuple(_device_kv(config, layers))
         self.registered = ms.ParameterTuple(self._registered())
 
-    def construct(
-        self, topk_tokens, verified_lens, seq_lens, leases, rows, block_table, fresh=None
-    ):
+    def construct(self, topk_tokens, verified_lens, seq_lens, leases, rows, block_table, fresh=None):
         """Match and load of layer 0 in one launch, as `Pool.step`; returns (plan, load_counters).
 
-        topk_tokens int32 [B, Q, K]; verified_lens, seq_lens, leases, rows int32 [B]; block_table int32
-        [B, max_blocks]; fresh: None or a tuple of [B, Q, ...], one per payload. load_counters int32 [2]: rows copied,
-        bad blocks. Further layers of the group call `load` with the plan.
+        topk_tokens int32 [B, Q, K]; verified_lens, seq_lens, leases, rows int32 [B]; block_table int32 [B,
+        max_blocks]; fresh: None or a tuple of [B, Q, ...], one per payload. load_counters int32 [2]: rows
+        copied, bad blocks. Further layers of the group call `load` with the plan.
         """
-        step = (self.registered[0], topk_tokens, verified_lens, seq_lens, leases, rows, block_table, self.state)
+        step = (
+            self.registered[0],
+            topk_tokens,
+            verified_lens,
+            seq_lens,
+            leases,
+            rows,
+            block_table,
+            self.state,
+        )
         buffers = self._payloads(0)
         if fresh is None:
             outputs = self.primitives.step(*step, *buffers)
@@ -110,9 +118,19 @@ class SparseGather(nn.Cell):
     def load(self, plan, block_table, fresh=None, layer=0):
         """Copies the plan's rows for one layer, as `Pool.load`; returns load_counters int32 [2].
 
-        Every layer of the group loads every plan before the next match, otherwise the caller renews the lease.
+        Every layer of the group loads every plan before the next match, otherwise the caller renews the
+        lease.
         """
-        misses = (self.registered[layer], plan[1], plan[2], plan[3], plan[5], plan[6], block_table, self.state)
+        misses = (
+            self.registered[layer],
+            plan[1],
+            plan[2],
+            plan[3],
+            plan[5],
+            plan[6],
+            block_table,
+            self.state,
+        )
         buffers = self._payloads(layer)
         if fresh is None:
             return self.primitives.load(*misses, *buffers)
@@ -198,5 +216,7 @@ def _device_kv(config: PoolConfig, layers: list[list[object]]) -> list[ms.Parame
             if isinstance(dtype, np.dtype):
                 buffers.append(zeros_parameter(shape, dtype, name))
             else:
-                buffers.append(ms.Parameter(ms.mint.zeros(shape, dtype=dtype), name=name, requires_grad=False))
+                buffers.append(
+                    ms.Parameter(ms.mint.zeros(shape, dtype=dtype), name=name, requires_grad=False)
+                )
     return buffers

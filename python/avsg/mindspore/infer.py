@@ -69,7 +69,9 @@ class Signature:
             wanted = ms.int64 if name == "config" else ms.uint8 if name == "state" else ms.int32
             if (name in _INT32_NAMES or name in ("config", "state")) and dtype != wanted:
                 raise TypeError(
-                    sentence(name, f"a tensor of {dtype}", f"only {wanted}", f"convert it with .astype({wanted})")
+                    sentence(
+                        name, f"a tensor of {dtype}", f"only {wanted}", f"convert it with .astype({wanted})"
+                    )
                 )
             if name.endswith("]") and dtype != by_name["host_kv" + name[name.index("[") :]]:
                 raise TypeError(
@@ -193,7 +195,9 @@ def _store(config: PoolConfig, shapes: dict[str, tuple[int, ...]]) -> tuple[int,
     positions = shapes["positions"]
     if len(positions) != 1 or positions[0] < 1:
         raise ValueError(
-            sentence("positions", f"of shape {list(positions)}", "[T], T of 1 or more,", "pass a position per row")
+            sentence(
+                "positions", f"of shape {list(positions)}", "[T], T of 1 or more,", "pass a position per row"
+            )
         )
     _expect(shapes, "entries", positions, "(one for each position)")
     _check_table(shapes, None)
@@ -221,5 +225,6 @@ def signatures(config: PoolConfig, num_payloads: int) -> dict[str, Signature]:
         "store": ("positions", "entries", "block_table", *payloads("new_rows", "host_kv")),
     }
     return {
-        name: Signature(name.split("_")[0], config, ("config", *arguments)) for name, arguments in names.items()
+        name: Signature(name.split("_")[0], config, ("config", *arguments))
+        for name, arguments in names.items()
     }

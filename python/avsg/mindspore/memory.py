@@ -13,9 +13,10 @@ from ..errors import sentence
 def host_parameter(array: np.ndarray, name: str = "host_kv") -> ms.Parameter:
     """A Parameter that is the array's memory, so that MindSpore and numpy see each other's writes.
 
-    array: contiguous and writable, of a dtype that MindSpore has (pass bfloat16 as int16 or uint8). The Parameter
-    keeps it alive. MindSpore launches asynchronously: synchronise (`asnumpy()` of a result) before numpy reads what
-    a primitive wrote, or writes what one still reads. Errors: TypeError, ValueError.
+    array: contiguous and writable, of a dtype that MindSpore has (pass bfloat16 as int16 or uint8). The
+    Parameter keeps it alive. MindSpore launches asynchronously: synchronise (`asnumpy()` of a result)
+    before numpy reads what a primitive wrote, or writes what one still reads. Errors: TypeError,
+    ValueError.
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(
@@ -35,8 +36,8 @@ def host_parameter(array: np.ndarray, name: str = "host_kv") -> ms.Parameter:
     parameter.set_data(tensor, slice_shape=True)
     if array.size and parameter.data_ptr() != array.ctypes.data:
         raise RuntimeError(
-            f"MindSpore {ms.__version__} copied {name} instead of using its memory: use a version that avsg doctor "
-            "lists as tried."
+            f"MindSpore {ms.__version__} copied {name} instead of using its memory: install the version that "
+            "python -m pip install 'avsg[mindspore]' chooses."
         )
     return parameter
 
