@@ -29,9 +29,11 @@ class Load {
   __aicore__ inline Load(const LoadTiling& tiling, const CopyUb& copy_ub, const LoadArgs& args,
                          TBuf<TPosition::VECCALC>& ub)
       : tiling_(tiling), args_(args), window_(copy_ub, ub), ring_(copy_ub, ub) {
-    if (tiling.has_fresh != 0) fresh_.Init(args.fresh);
-    host_kv_.Init(args.host_kv);
-    device_kv_.Init(args.device_kv);
+    for (int32_t p = 0; p < tiling.num_payloads; ++p) {
+      host_kv_[p] = TensorOf(args.host_kv, p);
+      device_kv_[p] = TensorOf(args.device_kv, p);
+      fresh_[p] = tiling.has_fresh != 0 ? TensorOf(args.fresh, p) : nullptr;
+    }
   }
 
   // Finds this core's share of the plan. All plans must be in GM.
@@ -55,7 +57,9 @@ class Load {
   const LoadArgs& args_;
   CopyWindow window_;
   RowRing ring_;
-  ListTensorDesc host_kv_, fresh_, device_kv_;
+  GM_ADDR host_kv_[kMaxPayloads];
+  GM_ADDR fresh_[kMaxPayloads];
+  GM_ADDR device_kv_[kMaxPayloads];
 
   // Position in the list of all misses
   int64_t left_ = 0;           // entries of the share not copied yet
@@ -157,14 +161,14 @@ __aicore__ inline void Load::CopyEntry(int32_t index) {
   const int64_t device_row = int64_t{row_} * tiling_.num_slots + slot;
   for (int32_t p = 0; p < tiling_.num_payloads; ++p) {
     const int64_t row_bytes = tiling_.row_bytes[p];
-    GM_ADDR to = device_kv_.GetDataPtr<uint8_t>(p) + device_row * row_bytes;
+    GM_ADDR to = device_kv_[p] + device_row * row_bytes;
     if (!good) {
       ring_.Zero(to, row_bytes);
     } else if (from_fresh) {
       const int64_t from_row = int64_t{entry_} * tiling_.num_queries + fresh_index;
-      ring_.Copy(to, fresh_.GetDataPtr<uint8_t>(p) + from_row * row_bytes, row_bytes);
+      ring_.Copy(to, fresh_[p] + from_row * row_bytes, row_bytes);
     } else {
-      ring_.Copy(to, host_kv_.GetDataPtr<uint8_t>(p) + host_row * row_bytes, row_bytes);
+      ring_.Copy(to, host_kv_[p] + host_row * row_bytes, row_bytes);
     }
   }
 }

@@ -25,8 +25,10 @@ class Store {
                           TBuf<TPosition::VECCALC>& ub)
       : tiling_(tiling), args_(args), window_(copy_ub, ub), ring_(copy_ub, ub),
         search_(ub.GetWithOffset<int32_t>(3 * kStoreSearch + kStoreSearch / 16, copy_ub.search)) {
-    new_rows_.Init(args.new_rows);
-    host_kv_.Init(args.host_kv);
+    for (int32_t p = 0; p < tiling.num_payloads; ++p) {
+      new_rows_[p] = TensorOf(args.new_rows, p);
+      host_kv_[p] = TensorOf(args.host_kv, p);
+    }
     Duplicate(search_, 0, 3 * kStoreSearch + kStoreSearch / 16);
   }
 
@@ -41,7 +43,8 @@ class Store {
   CopyWindow window_;
   RowRing ring_;
   LocalTensor<int32_t> search_;
-  ListTensorDesc new_rows_, host_kv_;
+  GM_ADDR new_rows_[kMaxPayloads];
+  GM_ADDR host_kv_[kMaxPayloads];
   int32_t stored_ = 0;
   int32_t skipped_ = 0;
 };
@@ -85,8 +88,7 @@ __aicore__ inline void Store::StoreWindow(int32_t first, int32_t count) {
     if (WrittenLater(first + i, position, entry)) continue;
     for (int32_t p = 0; p < tiling_.num_payloads; ++p) {
       const int64_t row_bytes = tiling_.row_bytes[p];
-      ring_.Copy(host_kv_.GetDataPtr<uint8_t>(p) + host_row * row_bytes,
-                 new_rows_.GetDataPtr<uint8_t>(p) + (int64_t{first} + i) * row_bytes, row_bytes);
+      ring_.Copy(host_kv_[p] + host_row * row_bytes, new_rows_[p] + (int64_t{first} + i) * row_bytes, row_bytes);
     }
   }
 }

@@ -70,8 +70,8 @@ class CopyWindow {
   LocalTensor<int32_t> words_;
 };
 
-// Rows pass through UB in chunks; while one chunk leaves, the next ones arrive. Buffer i owns event id i of both
-// directions: MTE2_MTE3 says it is full, MTE3_MTE2 that it is free again.
+// Rows pass through UB in chunks, around a ring of buffers: all but one are arriving or wait to leave, while the oldest
+// leaves. Buffer i owns event id i of both directions: MTE2_MTE3 says that it is full, MTE3_MTE2 that it is free.
 class RowRing {
  public:
   __aicore__ inline RowRing(const CopyUb& at, TBuf<TPosition::VECCALC>& ub)
@@ -80,20 +80,18 @@ class RowRing {
 
   __aicore__ inline void Copy(GM_ADDR to, GM_ADDR from, int64_t row_bytes) {
     for (int64_t done = 0; done < row_bytes; done += chunk_bytes_) {
-      const uint32_t bytes = ChunkOf(row_bytes - done);
+      if (num_full_ == num_buffers_ - 1) Leave();
       const event_t event = static_cast<event_t>(next_);
-      const LocalTensor<uint8_t> buffer = bytes_[next_ * chunk_bytes_];
-      if (in_flight_ == num_buffers_) {
+      if (num_leaving_ + num_full_ == num_buffers_) {
         WaitFlag<HardEvent::MTE3_MTE2>(event);
-        in_flight_ -= 1;
+        num_leaving_ -= 1;
       }
-      CopyIn(buffer, Global<uint8_t>(from, done), bytes);
+      to_[next_] = to + done;
+      to_bytes_[next_] = ChunkOf(row_bytes - done);
+      CopyIn(bytes_[next_ * chunk_bytes_], Global<uint8_t>(from, done), to_bytes_[next_]);
       SetFlag<HardEvent::MTE2_MTE3>(event);
-      WaitFlag<HardEvent::MTE2_MTE3>(event);
-      CopyOut(Global<uint8_t>(to, done), buffer, bytes);
-      SetFlag<HardEvent::MTE3_MTE2>(event);
-      in_flight_ += 1;
-      next_ = next_ + 1 == num_buffers_ ? 0 : next_ + 1;
+      next_ = Behind(next_, 1);
+      num_full_ += 1;
     }
   }
 
@@ -110,9 +108,9 @@ class RowRing {
 
   // All copies have left UB.
   __aicore__ inline void Drain() {
-    for (; in_flight_ > 0; --in_flight_) {
-      const int32_t oldest = next_ - in_flight_;
-      WaitFlag<HardEvent::MTE3_MTE2>(static_cast<event_t>(oldest < 0 ? oldest + num_buffers_ : oldest));
+    while (num_full_ > 0) Leave();
+    for (; num_leaving_ > 0; --num_leaving_) {
+      WaitFlag<HardEvent::MTE3_MTE2>(static_cast<event_t>(Behind(next_, num_buffers_ - num_leaving_)));
     }
   }
 
@@ -120,12 +118,28 @@ class RowRing {
   __aicore__ inline uint32_t ChunkOf(int64_t bytes_left) const {
     return static_cast<uint32_t>(bytes_left < chunk_bytes_ ? bytes_left : chunk_bytes_);
   }
+  __aicore__ inline int32_t Behind(int32_t buffer, int32_t count) const {
+    return buffer + count < num_buffers_ ? buffer + count : buffer + count - num_buffers_;
+  }
+  // Sends off the oldest full buffer.
+  __aicore__ inline void Leave() {
+    const int32_t oldest = Behind(next_, num_buffers_ - num_full_);
+    const event_t event = static_cast<event_t>(oldest);
+    WaitFlag<HardEvent::MTE2_MTE3>(event);
+    CopyOut(Global<uint8_t>(to_[oldest]), bytes_[oldest * chunk_bytes_], to_bytes_[oldest]);
+    SetFlag<HardEvent::MTE3_MTE2>(event);
+    num_full_ -= 1;
+    num_leaving_ += 1;
+  }
 
   LocalTensor<uint8_t> bytes_;
   int64_t chunk_bytes_;
   int32_t num_buffers_;
+  GM_ADDR to_[kMaxCopyBuffers];            // where the chunk in each buffer goes
+  uint32_t to_bytes_[kMaxCopyBuffers];
   int32_t next_ = 0;
-  int32_t in_flight_ = 0;
+  int32_t num_full_ = 0;                   // the buffers before next_
+  int32_t num_leaving_ = 0;                // the buffers before those, sent off and not waited for
 };
 
 }  // namespace sparse_gather

@@ -106,6 +106,11 @@ __aicore__ inline GlobalTensor<T> Global(GM_ADDR address, int64_t byte_offset = 
   return tensor;
 }
 
+// Tensor `index` of a dynamic input.
+__aicore__ inline GM_ADDR TensorOf(GM_ADDR list, uint32_t index) {
+  return reinterpret_cast<GM_ADDR>(ListTensorDesc(list).GetDataPtr<uint8_t>(index));
+}
+
 }  // namespace sparse_gather
 
 #endif  // AVSG_VECTOR_UTIL_H

@@ -18,6 +18,7 @@ namespace {
 template <typename... Parameters, int... kIndex>
 void Spread(void (*entry)(Parameters...), void** args, std::integer_sequence<int, kIndex...>) {
   entry(static_cast<GM_ADDR>(args[kIndex])...);
+  CarryOutAll();
 }
 template <typename... Parameters>
 void Call(void (*entry)(Parameters...), void** args) {

@@ -141,8 +141,15 @@ inline void ReduceExtreme(const char* name, const LocalTensor<float>& dst, const
   op.Write(dst.GetView(), index ? 8 : 4, 8);
   CostReduce(op, n, true);
   const float* s = src.Data();
+  float lanes[16];
+  for (int j = 0; j < 16; ++j) lanes[j] = s[0];
+  const uint64_t whole = n / 16 * 16;
+  for (uint64_t i = 0; i < whole; i += 16) {
+    for (int j = 0; j < 16; ++j) lanes[j] = better(s[i + j], lanes[j]) ? s[i + j] : lanes[j];
+  }
   float best = s[0];
-  for (uint64_t i = 1; i < n; ++i) best = better(s[i], best) ? s[i] : best;
+  for (int j = 0; j < 16; ++j) best = better(lanes[j], best) ? lanes[j] : best;
+  for (uint64_t i = whole; i < n; ++i) best = better(s[i], best) ? s[i] : best;
   dst.Data()[0] = best;
   if (!index) return;
   uint32_t at = 0;
@@ -180,12 +187,12 @@ inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, cons
   detail::CostReduce(op, n, false);
   const float* s = src.Data();
   float lanes[16] = {};
-  uint64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
+  const uint64_t whole = n / 16 * 16;
+  for (uint64_t i = 0; i < whole; i += 16) {
     for (int j = 0; j < 16; ++j) lanes[j] += s[i + j];
   }
   float sum = 0;
-  for (; i < n; ++i) sum += s[i];
+  for (uint64_t i = whole; i < n; ++i) sum += s[i];
   for (int j = 0; j < 16; ++j) sum += lanes[j];
   dst.Data()[0] = sum;
 }

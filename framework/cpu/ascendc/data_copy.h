@@ -44,7 +44,7 @@ inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, cons
   op.ReadGm(src.GetPhyAddr(), bytes);
   op.Write(dst.GetView(), bytes);
   op.Dma(bytes, true);
-  std::memcpy(static_cast<void*>(dst.Data()), static_cast<const void*>(src.GetPhyAddr()), bytes);
+  op.CopyIn(dst.GetView().address, reinterpret_cast<const uint8_t*>(src.GetPhyAddr()), bytes);
 }
 
 template <typename T>
@@ -99,7 +99,7 @@ inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, c
         std::memcpy(at.address + i, &pad.paddingValue, sizeof(T));
       }
     }
-    std::memcpy(at.address + left, from + b * src_step, p.blockLen);
+    op.CopyIn(at.address + left, from + b * src_step, p.blockLen);
   }
   op.Dma(uint64_t{p.blockLen} * p.blockCount, true);
 }

@@ -60,6 +60,7 @@ class Instruction {
   void Gathered(uint64_t words);
   void HiddenBarriers(int n);  // those that the API issues itself; they cost time but kernels must not rely on them
   void ScalarWaits();          // the scalar unit reads a special register of this pipe
+  void CopyIn(uint8_t* to, const uint8_t* from, uint64_t bytes);
   void Dma(uint64_t bytes, bool in);
   void UbScalar(bool store);
   void GmScalar();
@@ -85,7 +86,17 @@ void Barrier(Pipe pipe, bool all, Site site);
 void Synchronize(Site site);
 void CleanCache(const void* address, uint64_t bytes, Site site);
 
+inline void CarryOutAll() {}  // copies are never late here: a missing wait is a violation instead
+
 #else
+
+}  // namespace AVSG_CPU_LEVEL
+}  // namespace avsg_cpu
+
+#include "late_copy.h"
+
+namespace avsg_cpu {
+inline namespace AVSG_CPU_LEVEL {
 
 struct Site {};
 using RepeatCount = uint8_t;
@@ -117,6 +128,7 @@ class Instruction {
     if (Counting()) this_core->counts.barriers += static_cast<uint64_t>(n);
   }
   void ScalarWaits() {}
+  void CopyIn(uint8_t* to, const uint8_t* from, uint64_t bytes) { CopyLate(to, from, bytes); }
   void Dma(uint64_t bytes, bool in) {
     if (!Counting()) return;
     ++this_core->counts.dmas;
@@ -133,14 +145,22 @@ class Instruction {
   static bool Counting() { return __builtin_expect(counting, false); }
 };
 
-inline void SetEvent(Pipe, Pipe, int, Site) {
+inline void SetEvent(Pipe from, Pipe to, int id, Site) {
+  if (from == kMte2) this_core->late.flagged[to][id] = this_core->late.num_queued;
   if (__builtin_expect(counting, false)) ++this_core->counts.flags;
 }
-inline void WaitEvent(Pipe, Pipe, int, Site) {}
-inline void Barrier(Pipe, bool, Site) {
+inline void WaitEvent(Pipe from, Pipe to, int id, Site) {
+  if (from != kMte2) return;
+  LateCopies& late = this_core->late;
+  const uint32_t flagged = late.flagged[to][id];
+  if (static_cast<int32_t>(flagged - late.num_done) > 0) CarryOut(late, flagged);
+}
+inline void Barrier(Pipe pipe, bool all, Site) {
+  if (all || pipe == kMte2) CarryOutAll();
   if (__builtin_expect(counting, false)) ++this_core->counts.barriers;
 }
 inline void Synchronize(Site) {
+  CarryOutAll();
   if (__builtin_expect(counting, false)) ++this_core->counts.syncs;
   SyncCores();
 }

@@ -14,8 +14,23 @@ constexpr uint32_t kUsableUbBytes = 184 * 1024;  // Select keeps its scratch in 
 constexpr int kMaxCores = 64;
 constexpr int kNumMarks = 32;
 
+// Copies into UB that were issued and not yet carried out; see ascendc/late_copy.h.
+constexpr uint32_t kMaxLateCopies = 8;
+struct LateCopy {
+  uint8_t* to;
+  const uint8_t* from;
+  uint64_t bytes;
+};
+struct LateCopies {
+  LateCopy copies[kMaxLateCopies];
+  uint32_t num_queued;
+  uint32_t num_done;
+  uint32_t flagged[4][8];  // num_queued when MTE2 set event [to][id]
+};
+
 struct Core {
   uint8_t* ub;  // kUbBytes
+  LateCopies late;
   int index;
   int num_cores;
   avsg_cpu_core_counts counts;
