@@ -61,7 +61,7 @@ def table(*columns: str, left: int = 1, title: str | None = None) -> Table:
     """A table whose first `left` columns are text and whose others are numbers."""
     result = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for index, column in enumerate(columns):
-        result.add_column(column, justify="left" if index < left else "right")
+        result.add_column(column, justify="left" if index < left else "right", overflow="fold")
     return result
 
 
