@@ -8,7 +8,8 @@ namespace sparse_gather {
 namespace {
 
 constexpr int64_t kUbBytes = 184 * 1024;
-constexpr int32_t kMarkMinSlots = 640;       // by the cost model: 10,600 cycles for a sort, 17 for a store and its loads
+constexpr int32_t kMarkMinSlots =
+    640;  // by the cost model: 10,600 cycles for a sort, 17 for a store and its loads
 constexpr Platform kPlatforms[] = {
     {"ascend910b", 48, kUbBytes, kMarkMinSlots},
     {"ascend910_93", 48, kUbBytes, kMarkMinSlots},
@@ -39,13 +40,17 @@ int32_t ProbeRounds(int32_t num_slots, int32_t top_k) {
   return num_slots < 2 * top_k ? kProbeRoundsSmall : kProbeRounds;
 }
 
-// Bytes of the scratch that link needs: bucket offsets [R+2 tiles], words, fingerprints, tokens, stamps [R+1 tiles].
-int64_t LinkScratchBytes(int32_t rounds, int32_t link_tile) { return int64_t{4} * link_tile * (5 * rounds + 7); }
+// Bytes of the scratch that link needs: bucket offsets [R+2 tiles], words, fingerprints, tokens, stamps [R+1
+// tiles].
+int64_t LinkScratchBytes(int32_t rounds, int32_t link_tile) {
+  return int64_t{4} * link_tile * (5 * rounds + 7);
+}
 
 // Merged (key, tag) pairs and three words an element beside them; see MarkSlots.
 int64_t MarkScratchBytes(int32_t num_slots) { return 32 + int64_t{20} * (kSortLength + num_slots); }
 
-MatchUb CarveMatch(int32_t num_slots, int32_t top_k, int32_t rounds, int32_t link_tile, int64_t scratch_bytes) {
+MatchUb CarveMatch(int32_t num_slots, int32_t top_k, int32_t rounds, int32_t link_tile,
+                   int64_t scratch_bytes) {
   const int64_t k64 = RoundUp(top_k, 64);
   MatchUb ub = {};
   Carver carver;
@@ -59,7 +64,8 @@ MatchUb CarveMatch(int32_t num_slots, int32_t top_k, int32_t rounds, int32_t lin
   ub.hit_mask = carver.Take(mask_bits / 8);
   ub.work_mask = carver.Take(mask_bits / 8);
   ub.slot_mask = carver.Take(num_slots / 8);
-  // victims uint16 [K + S/2]; later victims uint16 [K64] and positions uint16 [K64] or link targets int32 [K64]
+  // victims uint16 [K + S/2]; later victims uint16 [K64] and positions uint16 [K64] or link targets int32
+  // [K64]
   ub.lists_bytes = static_cast<uint32_t>(RoundUp(std::max(2 * (k64 + num_slots / 2), 6 * k64), 32));
   ub.lists = carver.Take(ub.lists_bytes);
   ub.slots = carver.Take(4 * k64);
@@ -70,18 +76,19 @@ MatchUb CarveMatch(int32_t num_slots, int32_t top_k, int32_t rounds, int32_t lin
   return ub;
 }
 
-// Largest link tile first; marking by sort only where its scratch fits too. False if even the smallest does not fit.
+// Largest link tile first; marking by sort only where its scratch fits too. False if even the smallest does
+// not fit.
 bool FitMatch(int32_t num_slots, int32_t top_k, const Platform& platform, MatchTiling* tiling) {
   const int32_t rounds = ProbeRounds(num_slots, top_k);
   const int64_t k64 = RoundUp(top_k, 64);
   const int64_t base = std::max(8 * k64, int64_t{2} * num_slots);
-  const bool may_mark = platform.mark_min_slots > 0 && num_slots < 2 * top_k && top_k >= platform.mark_min_slots &&
-                        top_k <= kSortLength;
+  const bool may_mark = platform.mark_min_slots > 0 && num_slots < 2 * top_k &&
+                        top_k >= platform.mark_min_slots && top_k <= kSortLength;
   for (bool mark : {may_mark, false}) {
     for (int32_t tile : {256, 128, 64}) {
       if (tile > k64 && tile > 64) continue;
-      const int64_t scratch = std::max({base, LinkScratchBytes(rounds, tile),
-                                        mark ? MarkScratchBytes(num_slots) : int64_t{0}});
+      const int64_t scratch =
+          std::max({base, LinkScratchBytes(rounds, tile), mark ? MarkScratchBytes(num_slots) : int64_t{0}});
       const MatchUb ub = CarveMatch(num_slots, top_k, rounds, tile, scratch);
       if (ub.total + kSmallestCopyBytes > platform.ub_bytes) continue;
       tiling->link_tile = tile;
@@ -95,19 +102,22 @@ bool FitMatch(int32_t num_slots, int32_t top_k, const Platform& platform, MatchT
 
 std::string CheckCores(int32_t num_cores, const Platform& platform) {
   if (num_cores >= 1 && num_cores <= kMaxCores) return "";
-  return "num_cores is " + Number(num_cores) + ", allowed are 1 to " + Number(kMaxCores) + " on " + platform.name +
-         "; give 0 to use all cores of the device.";
+  return "num_cores is " + Number(num_cores) + ", allowed are 1 to " + Number(kMaxCores) + " on " +
+         platform.name + "; give 0 to use all cores of the device.";
 }
 
 std::string CheckCopyShape(const CopyShape& copy) {
   if (copy.num_entries < 1) return "num_entries is " + Number(copy.num_entries) + ", at least 1 is needed.";
-  if (copy.block_size < 1) return "block_size is " + Number(copy.block_size) + ", at least 1 token is needed.";
-  if (copy.max_blocks < 1) return "max_blocks is " + Number(copy.max_blocks) + ", at least 1 block id is needed.";
+  if (copy.block_size < 1)
+    return "block_size is " + Number(copy.block_size) + ", at least 1 token is needed.";
+  if (copy.max_blocks < 1)
+    return "max_blocks is " + Number(copy.max_blocks) + ", at least 1 block id is needed.";
   if (copy.num_host_blocks < 1) {
     return "num_host_blocks is " + Number(copy.num_host_blocks) + ", at least 1 block is needed.";
   }
   if (copy.num_payloads < 1 || copy.num_payloads > kMaxPayloads) {
-    return "num_payloads is " + Number(copy.num_payloads) + ", allowed are 1 to " + Number(kMaxPayloads) + ".";
+    return "num_payloads is " + Number(copy.num_payloads) + ", allowed are 1 to " + Number(kMaxPayloads) +
+           ".";
   }
   for (int32_t p = 0; p < copy.num_payloads; ++p) {
     if (copy.row_bytes[p] < kRowBytesMultiple || copy.row_bytes[p] % kRowBytesMultiple != 0) {
@@ -167,7 +177,8 @@ int32_t LargestNumSlots(int32_t top_k, const Platform& platform) {
 
 std::string CheckPoolShape(const PoolShape& shape, const Platform& platform) {
   if (shape.num_rows < 1) return "num_rows is " + Number(shape.num_rows) + ", at least 1 row is needed.";
-  if (shape.num_slots < kSlotMultiple || shape.num_slots > kMaxSlots || shape.num_slots % kSlotMultiple != 0) {
+  if (shape.num_slots < kSlotMultiple || shape.num_slots > kMaxSlots ||
+      shape.num_slots % kSlotMultiple != 0) {
     return "num_slots is " + Number(shape.num_slots) + ", allowed are multiples of 64 from 64 to " +
            Number(kMaxSlots) + ".";
   }
@@ -176,8 +187,9 @@ std::string CheckPoolShape(const PoolShape& shape, const Platform& platform) {
   }
   if (shape.num_queries < 1) return "num_queries is " + Number(shape.num_queries) + ", at least 1 is needed.";
   if (int64_t{shape.num_queries} * shape.top_k > shape.num_slots) {
-    return "num_queries * top_k is " + Number(int64_t{shape.num_queries} * shape.top_k) + ", more than num_slots = " +
-           Number(shape.num_slots) + "; take more slots or fewer speculative tokens.";
+    return "num_queries * top_k is " + Number(int64_t{shape.num_queries} * shape.top_k) +
+           ", more than num_slots = " + Number(shape.num_slots) +
+           "; take more slots or fewer speculative tokens.";
   }
   if (shape.max_life < 1 || shape.max_life > kMaxLife) {
     return "max_life is " + Number(shape.max_life) + ", allowed are 1 to " + Number(kMaxLife) + " steps.";
@@ -186,7 +198,8 @@ std::string CheckPoolShape(const PoolShape& shape, const Platform& platform) {
   if (FitMatch(shape.num_slots, shape.top_k, platform, &tiling)) return "";
   const int32_t largest = LargestNumSlots(shape.top_k, platform);
   return "num_slots = " + Number(shape.num_slots) + " with top_k = " + Number(shape.top_k) +
-         " does not fit the on-chip buffer of " + platform.name + " (" + Number(platform.ub_bytes) + " bytes); " +
+         " does not fit the on-chip buffer of " + platform.name + " (" + Number(platform.ub_bytes) +
+         " bytes); " +
          (largest > 0 ? "the largest num_slots that fits this top_k is " + Number(largest) + "."
                       : "no num_slots fits this top_k, take a smaller one.");
 }
@@ -198,8 +211,8 @@ std::string MakeMatchTiling(const PoolShape& shape, int32_t num_entries, int32_t
   if (!error.empty()) return error;
   if (num_entries < 1) return "num_entries is " + Number(num_entries) + ", at least 1 is needed.";
   if (step_queries < 1 || step_queries > shape.num_queries) {
-    return "the step has " + Number(step_queries) + " queries, allowed are 1 to num_queries = " +
-           Number(shape.num_queries) + ".";
+    return "the step has " + Number(step_queries) +
+           " queries, allowed are 1 to num_queries = " + Number(shape.num_queries) + ".";
   }
   *tiling = MatchTiling{};
   tiling->num_rows = shape.num_rows;
@@ -217,8 +230,8 @@ std::string MakeMatchTiling(const PoolShape& shape, int32_t num_entries, int32_t
   return "";
 }
 
-std::string MakeLoadTiling(const PoolShape& shape, const CopyShape& copy, const Platform& platform, int32_t num_cores,
-                           AvsgLoadTiling* tiling) {
+std::string MakeLoadTiling(const PoolShape& shape, const CopyShape& copy, const Platform& platform,
+                           int32_t num_cores, AvsgLoadTiling* tiling) {
   std::string error = CheckPoolShape(shape, platform);
   if (error.empty()) error = CheckCores(num_cores, platform);
   if (error.empty()) error = CheckCopyShape(copy);
@@ -239,8 +252,8 @@ std::string MakeFusedTiling(const PoolShape& shape, const CopyShape& copy, const
   return "";
 }
 
-std::string MakeStoreTiling(const CopyShape& copy, int32_t num_new_rows, const Platform& platform, int32_t num_cores,
-                            AvsgStoreTiling* tiling) {
+std::string MakeStoreTiling(const CopyShape& copy, int32_t num_new_rows, const Platform& platform,
+                            int32_t num_cores, AvsgStoreTiling* tiling) {
   std::string error = CheckCores(num_cores, platform);
   if (error.empty()) error = CheckCopyShape(copy);
   if (!error.empty()) return error;

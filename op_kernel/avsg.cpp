@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused entry: match, a barrier over all cores, then LINK of the last query and the write-back of the state run
-// beside the copies.
+// The fused entry: match, a barrier over all cores, then LINK of the last query and the write-back of the
+// state run beside the copies.
 #include "avsg_load.h"
 #include "avsg_match.h"
 
@@ -14,10 +14,12 @@ extern "C" __global__ __aicore__ void avsg(GM_ADDR topk_tokens, GM_ADDR verified
   REGISTER_TILING_DEFAULT(sparse_gather::AvsgTiling);
   GET_TILING_DATA(tiling_data, tiling);
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
-  const sparse_gather::MatchArgs match_args = {topk_tokens, verified_lens, seq_lens, leases, rows, state_out, slots,
-                                      miss_tokens, miss_slots, num_misses, counters, plan_rows, plan_verified_lens};
-  const sparse_gather::LoadArgs load_args = {miss_tokens, miss_slots, num_misses, plan_rows, plan_verified_lens, block_table,
-                                    host_kv, fresh, device_kv_out, state_out, load_counters, workspace};
+  const sparse_gather::MatchArgs match_args = {
+      topk_tokens, verified_lens, seq_lens,   leases,   rows,      state_out,         slots,
+      miss_tokens, miss_slots,    num_misses, counters, plan_rows, plan_verified_lens};
+  const sparse_gather::LoadArgs load_args = {miss_tokens,        miss_slots,  num_misses,    plan_rows,
+                                             plan_verified_lens, block_table, host_kv,       fresh,
+                                             device_kv_out,      state_out,   load_counters, workspace};
   AscendC::TPipe pipe;
   AscendC::TBuf<AscendC::TPosition::VECCALC> ub;
   pipe.InitBuffer(ub, tiling_data.copy.total);

@@ -10,17 +10,17 @@
 namespace sparse_gather {
 
 struct LoadArgs {
-  GM_ADDR miss_tokens;         // int32 [B, Q*K]
-  GM_ADDR miss_slots;          // int32 [B, Q*K]
-  GM_ADDR num_misses;          // int32 [B]
-  GM_ADDR rows;                // int32 [B], the plan's
-  GM_ADDR verified_lens;       // int32 [B], the plan's
-  GM_ADDR block_table;         // int32 [B, max_blocks]
-  GM_ADDR host_kv;             // list of [num_host_blocks, block_size, row_bytes]
-  GM_ADDR fresh;               // list of [B, Q, row_bytes]
-  GM_ADDR device_kv;           // list of [num_rows * S, row_bytes]
-  GM_ADDR state;               // uint8 [num_rows, stride]
-  GM_ADDR load_counters;       // int32 [2]
+  GM_ADDR miss_tokens;    // int32 [B, Q*K]
+  GM_ADDR miss_slots;     // int32 [B, Q*K]
+  GM_ADDR num_misses;     // int32 [B]
+  GM_ADDR rows;           // int32 [B], the plan's
+  GM_ADDR verified_lens;  // int32 [B], the plan's
+  GM_ADDR block_table;    // int32 [B, max_blocks]
+  GM_ADDR host_kv;        // list of [num_host_blocks, block_size, row_bytes]
+  GM_ADDR fresh;          // list of [B, Q, row_bytes]
+  GM_ADDR device_kv;      // list of [num_rows * S, row_bytes]
+  GM_ADDR state;          // uint8 [num_rows, stride]
+  GM_ADDR load_counters;  // int32 [2]
   GM_ADDR workspace;
 };
 
@@ -62,14 +62,14 @@ class Load {
   GM_ADDR device_kv_[kMaxPayloads];
 
   // Position in the list of all misses
-  int64_t left_ = 0;           // entries of the share not copied yet
-  int64_t skip_ = 0;           // entries of the list before the share, from entry_'s line on
+  int64_t left_ = 0;  // entries of the share not copied yet
+  int64_t skip_ = 0;  // entries of the list before the share, from entry_'s line on
   int32_t entry_ = -1;
-  int32_t line_ = 0;           // next plan entry of entry_'s line
+  int32_t line_ = 0;  // next plan entry of entry_'s line
   int32_t line_end_ = 0;
   int32_t row_ = 0;
   int32_t verified_len_ = 0;
-  bool poisoned_ = false;      // entry_'s row by this core
+  bool poisoned_ = false;  // entry_'s row by this core
   int32_t copied_ = 0;
   int32_t bad_ = 0;
 };
@@ -144,8 +144,8 @@ __aicore__ inline void Load::CopyEntry(int32_t index) {
   const int32_t slot = window_.slots().GetValue(index);
   const bool in_plan = token >= 0 && token < kMaxTokens && slot >= 0 && slot < tiling_.num_slots;
   const int64_t fresh_index = int64_t{token} - (int64_t{verified_len_} - 1);
-  const bool from_fresh = tiling_.has_fresh != 0 && verified_len_ >= 1 && fresh_index >= 0 &&
-                          fresh_index < tiling_.num_queries;
+  const bool from_fresh =
+      tiling_.has_fresh != 0 && verified_len_ >= 1 && fresh_index >= 0 && fresh_index < tiling_.num_queries;
   int64_t host_row = -1;
   if (in_plan && !from_fresh) {
     host_row = window_.HostRow(index, token, tiling_.block_size, tiling_.max_blocks, tiling_.num_host_blocks);
@@ -156,7 +156,7 @@ __aicore__ inline void Load::CopyEntry(int32_t index) {
   } else {
     bad_ += 1;
     if (!poisoned_) Poison();
-    if (!in_plan) return;      // no match wrote this: there is no row to fill
+    if (!in_plan) return;  // no match wrote this: there is no row to fill
   }
   const int64_t device_row = int64_t{row_} * tiling_.num_slots + slot;
   for (int32_t p = 0; p < tiling_.num_payloads; ++p) {
@@ -178,7 +178,8 @@ __aicore__ inline void Load::Poison() {
   poisoned_ = true;
   window_.scalar(3).SetValue(0, 1);
   Sync<HardEvent::S_MTE3>();
-  CopyOut(Global<int32_t>(args_.state, row_ * tiling_.state_stride_bytes + 4 * kHeaderPoison), window_.scalar(3), 4);
+  CopyOut(Global<int32_t>(args_.state, row_ * tiling_.state_stride_bytes + 4 * kHeaderPoison),
+          window_.scalar(3), 4);
 }
 
 __aicore__ inline void Load::Finish() {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Match: one step of one batch entry on one vector core, its whole state in UB. The phases are SPEC.md's: OPEN and CLOSE
-// here; PROBE, REFRESH and CLASSIFY in match_probe.h; COLLECT, INSTALL and OUTPUT in match_collect.h; LINK in
-// match_link.h; many slots at once in match_mark.h.
+// Match: one step of one batch entry on one vector core, its whole state in UB. The phases are SPEC.md's:
+// OPEN and CLOSE here; PROBE, REFRESH and CLASSIFY in match_probe.h; COLLECT, INSTALL and OUTPUT in
+// match_collect.h; LINK in match_link.h; many slots at once in match_mark.h.
 //
-// Slots and buckets are kept as byte offsets, because Gather takes those; the contents of `lists` while a query runs:
+// Slots and buckets are kept as byte offsets, because Gather takes those; the contents of `lists` while a
+// query runs:
 //   PROBE          int32 [K64] valid tokens, packed
 //   REFRESH        int32 [K64] new stamps to write, packed
 //   COLLECT        uint16 [K + S/2] slots that may be victims, ascending
@@ -42,8 +43,8 @@ class Match {
  public:
   __aicore__ inline Match(const MatchTiling& tiling, const MatchArgs& args, TBuf<TPosition::VECCALC>& ub);
 
-  // Every entry of this core. With keep_last, LINK of the last entry's last query, CLOSE and the write-back of its state
-  // wait for Finish; its plan is published all the same.
+  // Every entry of this core. With keep_last, LINK of the last entry's last query, CLOSE and the write-back
+  // of its state wait for Finish; its plan is published all the same.
   __aicore__ inline void Process(bool keep_last);
   template <typename Copies>
   __aicore__ inline void Finish(Copies& copies);
@@ -51,17 +52,17 @@ class Match {
  private:
   // Words of `small`; each group of eight starts a 32-byte block.
   enum Small : int32_t {
-    kSeed = 0,                 // int16 [16]: 0..15
+    kSeed = 0,  // int16 [16]: 0..15
     kVerifiedLen = 8,
     kSeqLen = 16,
     kLease = 24,
     kRow = 32,
-    kCounters = 40,            // int32 [8]
+    kCounters = 40,  // int32 [8]
     kNumMisses = 48,
   };
   enum LoadEvent : int32_t { kBucketLoad = 0, kTokenLoad = 1, kStampLoad = 2, kNumLoads = 3 };
-  static constexpr event_t kPlanEvent = EVENT_ID6;   // MTE3_V: the query's slots and misses have left UB
-  static constexpr int32_t kNoToken = -2;            // fills the packed tokens; no slot ever holds it
+  static constexpr event_t kPlanEvent = EVENT_ID6;  // MTE3_V: the query's slots and misses have left UB
+  static constexpr int32_t kNoToken = -2;           // fills the packed tokens; no slot ever holds it
 
   // Entries
   __aicore__ inline void Begin(int32_t entry);
@@ -82,13 +83,15 @@ class Match {
   // A query
   __aicore__ inline void ResolveQuery(int32_t query);
   __aicore__ inline void LoadTokens(int32_t query);
-  __aicore__ inline void FillTail(const LocalTensor<int32_t>& tensor, int32_t from, int32_t to, int32_t value);
+  __aicore__ inline void FillTail(const LocalTensor<int32_t>& tensor, int32_t from, int32_t to,
+                                  int32_t value);
   __aicore__ inline void Hash(const LocalTensor<int32_t>& bucket, const LocalTensor<int32_t>& stride,
                               const LocalTensor<int32_t>& tokens, const LocalTensor<int32_t>& temp0,
                               const LocalTensor<int32_t>& temp1, int32_t count);
   __aicore__ inline void NextBucket(const LocalTensor<int32_t>& dst, const LocalTensor<int32_t>& bucket,
                                     const LocalTensor<int32_t>& stride, int32_t count);
-  __aicore__ inline void SlotOfWord(const LocalTensor<int32_t>& dst, const LocalTensor<int32_t>& word, int32_t count);
+  __aicore__ inline void SlotOfWord(const LocalTensor<int32_t>& dst, const LocalTensor<int32_t>& word,
+                                    int32_t count);
   __aicore__ inline void Probe();
   __aicore__ inline void Classify();
   __aicore__ inline void Refresh();
@@ -142,17 +145,20 @@ class Match {
   int32_t entry_, row_, lease_, verified_len_, limit_;
   bool active_, pending_ = false;
   int32_t step_, floor_, floor_at_open_, high_;
-  int32_t oldest_promised_;    // no promised slot has an older stamp
-  int32_t num_planned_;        // misses of the step so far
+  int32_t oldest_promised_;  // no promised slot has an older stamp
+  int32_t num_planned_;      // misses of the step so far
   int32_t counters_[kNumCounters];
-  uint32_t loads_;             // bit LoadEvent: not awaited yet
+  uint32_t loads_;  // bit LoadEvent: not awaited yet
 
   // The query
   int32_t num_valid_, num_misses_, num_hits_;
 };
 
 __aicore__ inline Match::Match(const MatchTiling& tiling, const MatchArgs& args, TBuf<TPosition::VECCALC>& ub)
-    : tiling_(tiling), args_(args), ub_(ub), k64_(RoundUp(tiling.top_k, kLanes)),
+    : tiling_(tiling),
+      args_(args),
+      ub_(ub),
+      k64_(RoundUp(tiling.top_k, kLanes)),
       num_buckets_(1 << tiling.num_buckets_log2) {
   const MatchUb& at = tiling.ub;
   header_ = View<int32_t>(at.header, kHeaderWords);
@@ -170,7 +176,8 @@ __aicore__ inline Match::Match(const MatchTiling& tiling, const MatchArgs& args,
   targets_ = View<int32_t>(at.lists + 2 * k64_, k64_);
   slots_ = View<int32_t>(at.slots, k64_);
   miss_tokens_ = View<int32_t>(at.miss_tokens, k64_);
-  // Instructions work on whole repeats, so lists are read a little past their end: that must be memory once written.
+  // Instructions work on whole repeats, so lists are read a little past their end: that must be memory once
+  // written.
   Duplicate(View<int32_t>(at.small, (at.total - at.small) / 4), 0, (at.total - at.small) / 4);
   Sync<HardEvent::V_MTE2>();
   const LocalTensor<uint64_t> seed = AsPairs(small_[kSeed]);
@@ -211,11 +218,11 @@ __aicore__ inline void Match::Finish(Copies& copies) {
   if (pending_) Conclude(copies);
 }
 
-// LINK of the last query, CLOSE and the write-back. Slots that CLOSE cannot touch leave while LINK runs, which only
-// reads them.
+// LINK of the last query, CLOSE and the write-back. Slots that CLOSE cannot touch leave while LINK runs,
+// which only reads them.
 template <typename Copies>
 __aicore__ inline void Match::Conclude(Copies& copies) {
-  const bool may_drop = verified_len_ < limit_;    // tokens are below limit
+  const bool may_drop = verified_len_ < limit_;  // tokens are below limit
   if (!may_drop) StoreSlots();
   Link(copies);
   copies.Advance();
@@ -284,10 +291,10 @@ __aicore__ inline void Match::WriteInactive() {
 
 }  // namespace sparse_gather
 
-#include "match_state.h"
-#include "match_probe.h"
-#include "match_mark.h"
 #include "match_collect.h"
 #include "match_link.h"
+#include "match_mark.h"
+#include "match_probe.h"
+#include "match_state.h"
 
 #endif  // AVSG_MATCH_H

@@ -8,7 +8,8 @@ extern "C" __global__ __aicore__ void avsg_store(GM_ADDR positions, GM_ADDR entr
   REGISTER_TILING_DEFAULT(sparse_gather::AvsgStoreTiling);
   GET_TILING_DATA(tiling_data, tiling);
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
-  const sparse_gather::StoreArgs args = {positions, entries, block_table, new_rows, host_kv_out, store_counters, workspace};
+  const sparse_gather::StoreArgs args = {positions,   entries,        block_table, new_rows,
+                                         host_kv_out, store_counters, workspace};
   AscendC::TPipe pipe;
   AscendC::TBuf<AscendC::TPosition::VECCALC> ub;
   pipe.InitBuffer(ub, tiling_data.copy.total);

@@ -10,12 +10,12 @@
 namespace sparse_gather {
 
 struct StoreArgs {
-  GM_ADDR positions;           // int32 [T]
-  GM_ADDR entries;             // int32 [T]
-  GM_ADDR block_table;         // int32 [B, max_blocks]
-  GM_ADDR new_rows;            // list of [T, row_bytes]
-  GM_ADDR host_kv;             // list of [num_host_blocks, block_size, row_bytes]
-  GM_ADDR store_counters;      // int32 [2]
+  GM_ADDR positions;       // int32 [T]
+  GM_ADDR entries;         // int32 [T]
+  GM_ADDR block_table;     // int32 [B, max_blocks]
+  GM_ADDR new_rows;        // list of [T, row_bytes]
+  GM_ADDR host_kv;         // list of [num_host_blocks, block_size, row_bytes]
+  GM_ADDR store_counters;  // int32 [2]
   GM_ADDR workspace;
 };
 
@@ -23,7 +23,10 @@ class Store {
  public:
   __aicore__ inline Store(const StoreTiling& tiling, const CopyUb& copy_ub, const StoreArgs& args,
                           TBuf<TPosition::VECCALC>& ub)
-      : tiling_(tiling), args_(args), window_(copy_ub, ub), ring_(copy_ub, ub),
+      : tiling_(tiling),
+        args_(args),
+        window_(copy_ub, ub),
+        ring_(copy_ub, ub),
         search_(ub.GetWithOffset<int32_t>(3 * kStoreSearch + kStoreSearch / 16, copy_ub.search)) {
     for (int32_t p = 0; p < tiling.num_payloads; ++p) {
       new_rows_[p] = TensorOf(args.new_rows, p);
@@ -53,7 +56,8 @@ __aicore__ inline void Store::Process() {
   const int64_t core = GetBlockIdx();
   const int64_t total = tiling_.num_new_rows;
   const int32_t end = static_cast<int32_t>((core + 1) * total / tiling_.num_cores);
-  for (int32_t first = static_cast<int32_t>(core * total / tiling_.num_cores); first < end; first += kCopyWindow) {
+  for (int32_t first = static_cast<int32_t>(core * total / tiling_.num_cores); first < end;
+       first += kCopyWindow) {
     StoreWindow(first, MinOf(kCopyWindow, end - first));
   }
   ring_.Drain();
@@ -77,9 +81,9 @@ __aicore__ inline void Store::StoreWindow(int32_t first, int32_t count) {
     const int32_t position = window_.tokens().GetValue(i);
     const int32_t entry = window_.slots().GetValue(i);
     const bool named = position >= 0 && position < kMaxTokens && entry >= 0 && entry < tiling_.num_entries;
-    const int64_t host_row = named ? window_.HostRow(i, position, tiling_.block_size, tiling_.max_blocks,
-                                                     tiling_.num_host_blocks)
-                                   : -1;
+    const int64_t host_row =
+        named ? window_.HostRow(i, position, tiling_.block_size, tiling_.max_blocks, tiling_.num_host_blocks)
+              : -1;
     if (host_row < 0) {
       skipped_ += 1;
       continue;
@@ -88,7 +92,8 @@ __aicore__ inline void Store::StoreWindow(int32_t first, int32_t count) {
     if (WrittenLater(first + i, position, entry)) continue;
     for (int32_t p = 0; p < tiling_.num_payloads; ++p) {
       const int64_t row_bytes = tiling_.row_bytes[p];
-      ring_.Copy(host_kv_[p] + host_row * row_bytes, new_rows_[p] + (int64_t{first} + i) * row_bytes, row_bytes);
+      ring_.Copy(host_kv_[p] + host_row * row_bytes, new_rows_[p] + (int64_t{first} + i) * row_bytes,
+                 row_bytes);
     }
   }
 }
@@ -102,7 +107,8 @@ __aicore__ inline bool Store::WrittenLater(int32_t index, int32_t position, int3
   const LocalTensor<uint8_t> same_entry =
       search_[3 * kStoreSearch + kStoreSearch / 32].ReinterpretCast<uint8_t>();
   // Tiles start at a multiple of kStoreSearch; what lies at or before `index` in the first one is subtracted.
-  for (int32_t first = index / kStoreSearch * kStoreSearch; first < tiling_.num_new_rows; first += kStoreSearch) {
+  for (int32_t first = index / kStoreSearch * kStoreSearch; first < tiling_.num_new_rows;
+       first += kStoreSearch) {
     const int32_t count = MinOf(kStoreSearch, tiling_.num_new_rows - first);
     const int32_t lanes = RoundUp(count, kLanes);
     Sync<HardEvent::V_MTE2>();

@@ -5,8 +5,8 @@
 
 namespace sparse_gather {
 
-// COLLECT: raise the floor until enough slots are dead, moving promised slots out of the way. Leaves the victims in
-// victims_ and the dead slots' bits in slot_mask_.
+// COLLECT: raise the floor until enough slots are dead, moving promised slots out of the way. Leaves the
+// victims in victims_ and the dead slots' bits in slot_mask_.
 __aicore__ inline void Match::Collect(int32_t query) {
   AwaitLoad(kStampLoad);
   int32_t floor = floor_;
@@ -16,7 +16,7 @@ __aicore__ inline void Match::Collect(int32_t query) {
     const int32_t num_late = StampPromised(query, floor);
     oldest_promised_ = floor + 1;
     if (num_late == 0) {
-      CountDead(floor);        // the search for late slots overwrote the victims
+      CountDead(floor);  // the search for late slots overwrote the victims
       break;
     }
     counters_[kCounterFlags] |= kFlagPromisedStamped;
@@ -28,8 +28,8 @@ __aicore__ inline void Match::Collect(int32_t query) {
   floor_ = floor;
 }
 
-// The smallest floor, from `floor` on, at which the misses find enough dead slots. It is below step, because all slots
-// that are younger are promised, and Q*K <= S.
+// The smallest floor, from `floor` on, at which the misses find enough dead slots. It is below step, because
+// all slots that are younger are promised, and Q*K <= S.
 __aicore__ inline int32_t Match::FindFloor(int32_t floor) {
   if (CountDead(floor) >= num_misses_) return floor;
   int32_t too_low = floor;
@@ -42,7 +42,7 @@ __aicore__ inline int32_t Match::FindFloor(int32_t floor) {
       too_low = candidate;
     }
   }
-  bool counted = true;         // victims_ belongs to `enough`
+  bool counted = true;  // victims_ belongs to `enough`
   while (enough - too_low > 1) {
     const int32_t middle = (enough + too_low) / 2;
     counted = CountDead(middle) >= num_misses_;
@@ -52,7 +52,8 @@ __aicore__ inline int32_t Match::FindFloor(int32_t floor) {
   return enough;
 }
 
-// Lists the slots with stamp <= floor and returns how many; may stop at half of the slots once there are enough.
+// Lists the slots with stamp <= floor and returns how many; may stop at half of the slots once there are
+// enough.
 __aicore__ inline int32_t Match::CountDead(int32_t floor) {
   const int32_t num_slots = tiling_.num_slots;
   const LocalTensor<int16_t> iota = Scratch(0, num_slots / 2).ReinterpretCast<int16_t>();
@@ -95,8 +96,8 @@ __aicore__ inline int32_t Match::StampPromised(int32_t query, int32_t limit) {
   return num_late;
 }
 
-__aicore__ inline int32_t Match::StampLate(const LocalTensor<int32_t>& offsets, const LocalTensor<int32_t>& temp,
-                                           int32_t count, int32_t limit) {
+__aicore__ inline int32_t Match::StampLate(const LocalTensor<int32_t>& offsets,
+                                           const LocalTensor<int32_t>& temp, int32_t count, int32_t limit) {
   Gather(AsFloat(temp), slot_stamp_, AsUint(offsets), 0U, static_cast<uint32_t>(count));
   Fence();
   CompareScalar(work_mask_, AsFloat(temp), static_cast<float>(limit), CMPMODE::LE, RoundUp(count, kLanes));
@@ -126,9 +127,8 @@ __aicore__ inline int32_t Match::StampLate(const LocalTensor<int32_t>& offsets, 
 
 // INSTALL: the k-th miss gets the k-th victim. Also turns slots_ from byte offsets into the query's slots.
 __aicore__ inline void Match::Install() {
-  const int32_t stamp = 2 * num_misses_ > tiling_.top_k
-                            ? step_
-                            : MaxOf(step_ - (3 * (step_ - floor_) >> 2), floor_ + 1);
+  const int32_t stamp =
+      2 * num_misses_ > tiling_.top_k ? step_ : MaxOf(step_ - (3 * (step_ - floor_) >> 2), floor_ + 1);
   oldest_promised_ = MinOf(oldest_promised_, stamp);
   const LocalTensor<int16_t> iota = Scratch(0, tiling_.num_slots / 2).ReinterpretCast<int16_t>();
   Fence();
@@ -150,11 +150,13 @@ __aicore__ inline void Match::StampVictims(int32_t last, int32_t stamp) {
   Sync<HardEvent::S_V>();
   NotMask(slot_mask_, slot_mask_, count);
   Fence();
-  Select(slot_stamp_, slot_mask_, slot_stamp_, static_cast<float>(stamp), SELMODE::VSEL_TENSOR_SCALAR_MODE, count);
+  Select(slot_stamp_, slot_mask_, slot_stamp_, static_cast<float>(stamp), SELMODE::VSEL_TENSOR_SCALAR_MODE,
+         count);
   Fence();
 }
 
-// slot_token[victim] = token and slots[position] = victim, by scalar but for victims in one run and queries without hits.
+// slot_token[victim] = token and slots[position] = victim, by scalar but for victims in one run and queries
+// without hits.
 __aicore__ inline void Match::PlaceMisses() {
   const int32_t count = num_misses_;
   const LocalTensor<int32_t> victim_words = Scratch(0, k64_);
@@ -204,8 +206,7 @@ __aicore__ inline void Match::WriteSlots(int32_t query) {
 
 // Appends the misses to the plan; PlaceMisses left the victims as words.
 __aicore__ inline void Match::WriteMisses() {
-  const int64_t at =
-      4 * (int64_t{entry_} * tiling_.num_queries * tiling_.top_k + num_planned_);
+  const int64_t at = 4 * (int64_t{entry_} * tiling_.num_queries * tiling_.top_k + num_planned_);
   CopyOut(Global<int32_t>(args_.miss_tokens, at), miss_tokens_, 4 * num_misses_);
   CopyOut(Global<int32_t>(args_.miss_slots, at), Scratch(0, k64_), 4 * num_misses_);
   num_planned_ += num_misses_;

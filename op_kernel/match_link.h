@@ -21,9 +21,9 @@ __aicore__ inline void Match::Link(Copies& copies) {
   Tally(kCounterUnlinked, num_todo);
 }
 
-// targets_[first..first+count) = the buckets, as byte offsets, of these misses. All R+1 buckets of all misses of the
-// tile form one vector; a bucket's key is r if it is free, else 16 * max(stamp, floor) + r, and the smallest key wins.
-// Behind them lies a dummy bucket whose key loses only to stamps below `step`.
+// targets_[first..first+count) = the buckets, as byte offsets, of these misses. All R+1 buckets of all misses
+// of the tile form one vector; a bucket's key is r if it is free, else 16 * max(stamp, floor) + r, and the
+// smallest key wins. Behind them lies a dummy bucket whose key loses only to stamps below `step`.
 __aicore__ inline void Match::ChooseTargets(int32_t first, int32_t count) {
   const int32_t lanes = RoundUp(count, kLanes);
   const int32_t buckets = tiling_.probe_rounds + 1;

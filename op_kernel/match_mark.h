@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Match: many slots at once. A2 has no vector scatter, so a bit per slot is made by sorting the listed slots, merging
-// them with the list of all slots, and asking of every slot whether its neighbour in the merged order is itself.
+// Match: many slots at once. A2 has no vector scatter, so a bit per slot is made by sorting the listed slots,
+// merging them with the list of all slots, and asking of every slot whether its neighbour in the merged order
+// is itself.
 #ifndef AVSG_MATCH_MARK_H
 #define AVSG_MATCH_MARK_H
 
 namespace sparse_gather {
 
-// Rewrites the stamps of all hit slots slot by slot: every element of the state sees the rule, the marks choose.
+// Rewrites the stamps of all hit slots slot by slot: every element of the state sees the rule, the marks
+// choose.
 __aicore__ inline void Match::RefreshMarked() {
   const int32_t count = tiling_.num_slots;
   const int32_t lag = MinOf(MaxOf((step_ - floor_) >> 2, tiling_.lag_min), kLagMax);
@@ -28,8 +30,8 @@ __aicore__ inline void Match::RefreshMarked() {
 }
 
 // slot_mask_ = one bit for each slot among the first `count` byte offsets of tokens_ (repeats allowed).
-// A listed slot s has key 2 * (S-1-s) + 1 and tag 1, the list of all slots has key 2 * (S-1-s) and tag 0. In descending
-// order a slot is listed exactly if the element before its tag 0 has a key that is one higher.
+// A listed slot s has key 2 * (S-1-s) + 1 and tag 1, the list of all slots has key 2 * (S-1-s) and tag 0. In
+// descending order a slot is listed exactly if the element before its tag 0 has a key that is one higher.
 __aicore__ inline void Match::MarkSlots(int32_t count) {
   const int32_t num_slots = tiling_.num_slots;
   const int32_t merged = kSortLength + num_slots;
@@ -92,7 +94,8 @@ __aicore__ inline void Match::SortMarks(int32_t count) {
             MrgSort4Info(lengths, false, 0b1111, static_cast<uint16_t>(kSortLength / 4 / run)));
   }
   Fence();
-  // All slots: keys 2(S-1) - 2s descend already, so that sorting groups of 32 only pairs them with their tags.
+  // All slots: keys 2(S-1) - 2s descend already, so that sorting groups of 32 only pairs them with their
+  // tags.
   const LocalTensor<int32_t> slot_keys = low;
   const LocalTensor<int32_t> slot_tags = low[num_slots];
   Muls(slot_keys, lane_bytes_, -1, tiling_.link_tile);

@@ -28,8 +28,9 @@ __aicore__ inline void Match::LoadTokens(int32_t query) {
   const LocalTensor<int32_t>& temp = slots_;
   Sync<HardEvent::MTE3_MTE2>();
   Sync<HardEvent::V_MTE2>();
-  CopyIn(raw, Global<int32_t>(args_.topk_tokens,
-                              4 * ((int64_t{entry_} * tiling_.num_queries + query) * tiling_.top_k)),
+  CopyIn(raw,
+         Global<int32_t>(args_.topk_tokens,
+                         4 * ((int64_t{entry_} * tiling_.num_queries + query) * tiling_.top_k)),
          4 * tiling_.top_k);
   Sync<HardEvent::MTE2_V>();
   if (k64_ > tiling_.top_k) Duplicate(raw[tiling_.top_k], kPadToken, k64_ - tiling_.top_k);
@@ -64,7 +65,8 @@ __aicore__ inline void Match::LoadTokens(int32_t query) {
 }
 
 // tensor[from..to) = value; to is a multiple of 8.
-__aicore__ inline void Match::FillTail(const LocalTensor<int32_t>& tensor, int32_t from, int32_t to, int32_t value) {
+__aicore__ inline void Match::FillTail(const LocalTensor<int32_t>& tensor, int32_t from, int32_t to,
+                                       int32_t value) {
   const int32_t aligned = RoundUp(from, 8);
   if (aligned > from) {
     Sync<HardEvent::V_S>();
@@ -141,7 +143,8 @@ __aicore__ inline void Match::Probe() {
     Compare(work_mask_, word, fingerprint, CMPMODE::EQ, count);
     Fence();
     NextBucket(word, bucket, stride, count);
-    Select(AsFloat(bucket), work_mask_, AsFloat(bucket), AsFloat(word), SELMODE::VSEL_TENSOR_TENSOR_MODE, count);
+    Select(AsFloat(bucket), work_mask_, AsFloat(bucket), AsFloat(word), SELMODE::VSEL_TENSOR_TENSOR_MODE,
+           count);
     Fence();
   }
   Gather(word, AsInt(bucket_word_), AsUint(bucket), 0U, static_cast<uint32_t>(count));
@@ -166,7 +169,8 @@ __aicore__ inline void Match::Classify() {
 }
 
 // age = step - max(stamp, floor)
-__aicore__ inline void Match::AgeOf(const LocalTensor<float>& stamp, const LocalTensor<float>& age, int32_t count) {
+__aicore__ inline void Match::AgeOf(const LocalTensor<float>& stamp, const LocalTensor<float>& age,
+                                    int32_t count) {
   Maxs(age, stamp, static_cast<float>(floor_), count);
   Fence();
   Muls(age, age, -1.0f, count);
@@ -199,8 +203,8 @@ __aicore__ inline void Match::RefreshedStamp(const LocalTensor<float>& age, cons
   Fence();
 }
 
-// REFRESH: hits that are old enough move part of the way to now. Slot and new stamp share a word, so that one scalar
-// load brings two of them.
+// REFRESH: hits that are old enough move part of the way to now. Slot and new stamp share a word, so that one
+// scalar load brings two of them.
 __aicore__ inline void Match::Refresh() {
   if (num_hits_ == 0) return;
   const int32_t span = step_ - floor_;

@@ -11,7 +11,8 @@ __aicore__ inline void Match::LoadState() {
   Sync<HardEvent::V_MTE2>();
   CopyIn(header_, Global<int32_t>(args_.state, base), 4 * kHeaderWords);
   SetFlag<HardEvent::MTE2_S>(kSyncEvent);
-  CopyIn(bucket_word_, Global<uint32_t>(args_.state, base + BucketWordOffset(tiling_.num_slots)), 4 * num_buckets_);
+  CopyIn(bucket_word_, Global<uint32_t>(args_.state, base + BucketWordOffset(tiling_.num_slots)),
+         4 * num_buckets_);
   SetFlag<HardEvent::MTE2_V>(static_cast<event_t>(kBucketLoad));
   CopyIn(slot_token_, Global<int32_t>(args_.state, base + SlotTokenOffset()), slot_bytes);
   SetFlag<HardEvent::MTE2_V>(static_cast<event_t>(kTokenLoad));
@@ -25,8 +26,8 @@ __aicore__ inline void Match::AwaitLoad(LoadEvent load) {
   if ((loads_ & bit) == 0) return;
   loads_ &= ~bit;
   WaitFlag<HardEvent::MTE2_V>(static_cast<event_t>(load));
-  // A damaged row may cost hits, never safety: the sentinel is no slot, and no stamp is younger than the last step, so
-  // that COLLECT ends. Valid rows are like this already.
+  // A damaged row may cost hits, never safety: the sentinel is no slot, and no stamp is younger than the last
+  // step, so that COLLECT ends. Valid rows are like this already.
   if (load == kTokenLoad) Duplicate(slot_token_[tiling_.num_slots], kEmptyToken, kSlotTail);
   if (load == kStampLoad) {
     Duplicate(slot_stamp_[tiling_.num_slots], 0.0f, kSlotTail);
@@ -77,8 +78,8 @@ __aicore__ inline void Match::Reset() {
   words.SetValue(kHeaderPoison / 2, static_cast<uint64_t>(tiling_.num_slots) << 32);
 }
 
-// Empties every slot that holds a token >= verified_len and returns how many. Tokens move by Select as the bits of a
-// float, one higher than they are, so that none is a NaN.
+// Empties every slot that holds a token >= verified_len and returns how many. Tokens move by Select as the
+// bits of a float, one higher than they are, so that none is a NaN.
 __aicore__ inline int32_t Match::Invalidate(int32_t verified_len) {
   const int32_t tile = MinOf(1024, static_cast<int32_t>(tiling_.ub.scratch_bytes) / 8 / kLanes * kLanes);
   const LocalTensor<int32_t> temp = Scratch(0, tile);
@@ -109,7 +110,8 @@ __aicore__ inline int32_t Match::Invalidate(int32_t verified_len) {
   return num_dropped;
 }
 
-// What load needs, and the header: nothing of the row's header is written later, so a poison that load sets stays.
+// What load needs, and the header: nothing of the row's header is written later, so a poison that load sets
+// stays.
 __aicore__ inline void Match::PublishPlan() {
   small_.SetValue(kNumMisses, num_planned_);
   small_.SetValue(kVerifiedLen, verified_len_);
@@ -148,17 +150,20 @@ __aicore__ inline void Match::StoreBuckets() {
   counters_[kCounterMisses] = num_planned_;
   counters_[kCounterFloorAdvance] = floor_ - floor_at_open_;
   WriteCounters();
-  CopyOut(Global<uint32_t>(args_.state, row_ * tiling_.state_stride_bytes + BucketWordOffset(tiling_.num_slots)),
-          bucket_word_, 4 * num_buckets_);
+  CopyOut(
+      Global<uint32_t>(args_.state, row_ * tiling_.state_stride_bytes + BucketWordOffset(tiling_.num_slots)),
+      bucket_word_, 4 * num_buckets_);
 }
 
 __aicore__ inline void Match::WriteCounters() {
   const LocalTensor<uint64_t> pairs = AsPairs(small_[kCounters]);
   for (int32_t i = 0; i < kNumCounters; i += 2) {
-    pairs.SetValue(i / 2, static_cast<uint32_t>(counters_[i]) | static_cast<uint64_t>(counters_[i + 1]) << 32);
+    pairs.SetValue(i / 2, static_cast<uint32_t>(counters_[i]) | static_cast<uint64_t>(counters_[i + 1])
+                                                                    << 32);
   }
   Sync<HardEvent::S_MTE3>();
-  CopyOut(Global<int32_t>(args_.counters, int64_t{4} * kNumCounters * entry_), small_[kCounters], 4 * kNumCounters);
+  CopyOut(Global<int32_t>(args_.counters, int64_t{4} * kNumCounters * entry_), small_[kCounters],
+          4 * kNumCounters);
 }
 
 }  // namespace sparse_gather

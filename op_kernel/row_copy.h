@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Load and Store share: a window of plan entries with their block ids, and a ring of UB buffers for row copies.
+// What Load and Store share: a window of plan entries with their block ids, and a ring of UB buffers for row
+// copies.
 #ifndef AVSG_ROW_COPY_H
 #define AVSG_ROW_COPY_H
 
@@ -24,9 +25,12 @@ class CopyWindow {
   __aicore__ inline LocalTensor<int32_t> block_id(int32_t index) const {
     return words_[2 * kCopyWindow + 8 * index];
   }
-  __aicore__ inline LocalTensor<int32_t> scalar(int32_t index) const { return words_[10 * kCopyWindow + 8 * index]; }
+  __aicore__ inline LocalTensor<int32_t> scalar(int32_t index) const {
+    return words_[10 * kCopyWindow + 8 * index];
+  }
 
-  __aicore__ inline void Fetch(const LocalTensor<int32_t>& dst, GM_ADDR src, int64_t first, int32_t count) const {
+  __aicore__ inline void Fetch(const LocalTensor<int32_t>& dst, GM_ADDR src, int64_t first,
+                               int32_t count) const {
     CopyIn(dst, Global<int32_t>(src, 4 * first), 4 * count);
   }
 
@@ -70,13 +74,15 @@ class CopyWindow {
   LocalTensor<int32_t> words_;
 };
 
-// Rows pass through UB in chunks, around a ring of buffers: all but one are arriving or wait to leave, while the oldest
-// leaves. Buffer i owns event id i of both directions: MTE2_MTE3 says that it is full, MTE3_MTE2 that it is free.
+// Rows pass through UB in chunks, around a ring of buffers: all but one are arriving or wait to leave, while
+// the oldest leaves. Buffer i owns event id i of both directions: MTE2_MTE3 says that it is full, MTE3_MTE2
+// that it is free.
 class RowRing {
  public:
   __aicore__ inline RowRing(const CopyUb& at, TBuf<TPosition::VECCALC>& ub)
       : bytes_(ub.GetWithOffset<uint8_t>(at.num_buffers * at.chunk_bytes, at.rows)),
-        chunk_bytes_(at.chunk_bytes), num_buffers_(static_cast<int32_t>(at.num_buffers)) {}
+        chunk_bytes_(at.chunk_bytes),
+        num_buffers_(static_cast<int32_t>(at.num_buffers)) {}
 
   __aicore__ inline void Copy(GM_ADDR to, GM_ADDR from, int64_t row_bytes) {
     for (int64_t done = 0; done < row_bytes; done += chunk_bytes_) {
@@ -135,11 +141,11 @@ class RowRing {
   LocalTensor<uint8_t> bytes_;
   int64_t chunk_bytes_;
   int32_t num_buffers_;
-  GM_ADDR to_[kMaxCopyBuffers];            // where the chunk in each buffer goes
+  GM_ADDR to_[kMaxCopyBuffers];  // where the chunk in each buffer goes
   uint32_t to_bytes_[kMaxCopyBuffers];
   int32_t next_ = 0;
-  int32_t num_full_ = 0;                   // the buffers before next_
-  int32_t num_leaving_ = 0;                // the buffers before those, sent off and not waited for
+  int32_t num_full_ = 0;     // the buffers before next_
+  int32_t num_leaving_ = 0;  // the buffers before those, sent off and not waited for
 };
 
 }  // namespace sparse_gather

@@ -10,8 +10,8 @@ namespace sparse_gather {
 
 using namespace AscendC;
 
-constexpr int32_t kLanes = 64;                        // 32-bit lanes of a repeat, the granularity of Compare
-constexpr event_t kSyncEvent = EVENT_ID7;             // Load's ring owns the ids below
+constexpr int32_t kLanes = 64;             // 32-bit lanes of a repeat, the granularity of Compare
+constexpr event_t kSyncEvent = EVENT_ID7;  // Load's ring owns the ids below
 
 __aicore__ inline int32_t RoundUp(int32_t value, int32_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -62,16 +62,19 @@ __aicore__ inline int32_t Compact(const LocalTensor<int16_t>& dst, const LocalTe
 }
 
 // dst &= src and dst = ~dst on masks of num_bits bits (16-bit logic is all that A2 has).
-__aicore__ inline void AndMask(const LocalTensor<uint8_t>& dst, const LocalTensor<uint8_t>& src, int32_t num_bits) {
+__aicore__ inline void AndMask(const LocalTensor<uint8_t>& dst, const LocalTensor<uint8_t>& src,
+                               int32_t num_bits) {
   const LocalTensor<uint16_t> halves = dst.ReinterpretCast<uint16_t>();
   And(halves, halves, src.ReinterpretCast<uint16_t>(), num_bits / 16);
 }
-__aicore__ inline void NotMask(const LocalTensor<uint8_t>& dst, const LocalTensor<uint8_t>& src, int32_t num_bits) {
+__aicore__ inline void NotMask(const LocalTensor<uint8_t>& dst, const LocalTensor<uint8_t>& src,
+                               int32_t num_bits) {
   Not(dst.ReinterpretCast<uint16_t>(), src.ReinterpretCast<uint16_t>(), num_bits / 16);
 }
 
 // tensor = (tensor & (2^width - 1)) << up, without a constant tensor: fields are cut by two shifts.
-__aicore__ inline void CutField(const LocalTensor<int32_t>& tensor, int32_t width, int32_t up, int32_t count) {
+__aicore__ inline void CutField(const LocalTensor<int32_t>& tensor, int32_t width, int32_t up,
+                                int32_t count) {
   const LocalTensor<uint32_t> bits = AsUint(tensor);
   ShiftLeft(bits, bits, static_cast<uint32_t>(32 - width), count);
   Fence();
@@ -88,12 +91,13 @@ __aicore__ inline void ExtendIota(const LocalTensor<T>& dst, int32_t have, int32
   Fence();
 }
 
-// A whole number of elements between GM and UB; GM at any address, UB at a multiple of 32, whose last block is filled
-// with zeros.
+// A whole number of elements between GM and UB; GM at any address, UB at a multiple of 32, whose last block
+// is filled with zeros.
 template <typename T>
 __aicore__ inline void CopyIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t bytes) {
   const uint8_t missing = static_cast<uint8_t>((32 - bytes % 32) % 32 / sizeof(T));
-  DataCopyPad(dst, src, DataCopyExtParams(1, bytes, 0, 0, 0), DataCopyPadExtParams<T>(missing > 0, 0, missing, 0));
+  DataCopyPad(dst, src, DataCopyExtParams(1, bytes, 0, 0, 0),
+              DataCopyPadExtParams<T>(missing > 0, 0, missing, 0));
 }
 template <typename T>
 __aicore__ inline void CopyOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t bytes) {
