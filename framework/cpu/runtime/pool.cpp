@@ -22,7 +22,9 @@ bool counting = false;
 
 namespace {
 
-constexpr int kSpins = 2000;  // some 20 us, then a waiter sleeps
+// A waiter spins for a few microseconds, then gives way to whoever shares its processor, then sleeps.
+constexpr int kSpins = 100;
+constexpr int kYields = 20;
 constexpr uint64_t kCoresField = 256;
 
 // A number that threads wait to see changed.
@@ -37,9 +39,13 @@ class Gate {
     changed_.notify_all();
   }
   void WaitChanged(uint64_t from, int spins) {
-    for (int i = 0; i < spins; ++i) {
+    for (int i = 0; i < spins + kYields; ++i) {
       if (Value() != from) return;
-      SpinPause();
+      if (i < spins) {
+        SpinPause();
+      } else {
+        std::this_thread::yield();
+      }
     }
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return value_.load(std::memory_order_acquire) != from; });
@@ -64,6 +70,7 @@ class Pool {
     for (int i = 0; i < num_cores; ++i) {
       cores_[i].num_cores = num_cores;
       cores_[i].counts = avsg_cpu_core_counts{};
+      cores_[i].late.num_done = cores_[i].late.num_queued;  // what a launch left behind must not reach the next
     }
     if (num_cores == 1) {
       RunCore(0, kernel, args);
