@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Match: one step of one batch entry on one vector core, its whole state in UB. The phases are SPEC.md's:
-// OPEN and CLOSE here; PROBE, REFRESH and CLASSIFY in match_probe.h; COLLECT, INSTALL and OUTPUT in
-// match_collect.h; LINK in match_link.h; many slots at once in match_mark.h.
+// OPEN and CLOSE in match_state.h; PROBE, REFRESH and CLASSIFY in match_probe.h; COLLECT, INSTALL and OUTPUT
+// in match_collect.h; LINK in match_link.h; many slots at once in match_mark.h.
 //
 // Slots and buckets are kept as byte offsets, because Gather takes those; the contents of `lists` while a
 // query runs:
@@ -231,62 +231,6 @@ __aicore__ inline void Match::Conclude(Copies& copies) {
     StoreSlots();
   }
   StoreBuckets();
-}
-
-// Reads the entry's inputs and decides whether it takes part.
-__aicore__ inline void Match::Begin(int32_t entry) {
-  Sync<HardEvent::MTE3_MTE2>();
-  Sync<HardEvent::S_MTE2>();
-  CopyIn(small_[kRow], Global<int32_t>(args_.rows, int64_t{4} * entry), 4);
-  CopyIn(small_[kVerifiedLen], Global<int32_t>(args_.verified_lens, int64_t{4} * entry), 4);
-  CopyIn(small_[kSeqLen], Global<int32_t>(args_.seq_lens, int64_t{4} * entry), 4);
-  CopyIn(small_[kLease], Global<int32_t>(args_.leases, int64_t{4} * entry), 4);
-  Sync<HardEvent::MTE2_S>();
-  row_ = small_.GetValue(kRow);
-  lease_ = small_.GetValue(kLease);
-  const int32_t seq_len = MaxOf(small_.GetValue(kSeqLen), 0);
-  verified_len_ = MinOf(MaxOf(small_.GetValue(kVerifiedLen), 0), seq_len);
-  limit_ = MinOf(seq_len, kMaxTokens);
-  for (int32_t i = 0; i < kNumCounters; ++i) counters_[i] = 0;
-  num_planned_ = 0;
-  active_ = row_ >= 0 && row_ < tiling_.num_rows;
-  if (row_ >= tiling_.num_rows) counters_[kCounterFlags] = kFlagRowOutOfRange;
-  if (active_ && NamedBefore(entry, row_)) {
-    active_ = false;
-    counters_[kCounterFlags] = kFlagRowNamedTwice;
-  }
-  if (!active_) return;
-  LoadState();
-  Open();
-}
-
-__aicore__ inline bool Match::NamedBefore(int32_t entry, int32_t row) {
-  constexpr int32_t kTile = 512;
-  const LocalTensor<int32_t> rows = Scratch(0, kTile);
-  for (int32_t first = 0; first < entry; first += kTile) {
-    const int32_t count = MinOf(kTile, entry - first);
-    Sync<HardEvent::V_MTE2>();
-    CopyIn(rows, Global<int32_t>(args_.rows, int64_t{4} * first), 4 * count);
-    Sync<HardEvent::MTE2_V>();
-    CompareScalar(work_mask_, rows, row, CMPMODE::EQ, RoundUp(count, kLanes));
-    Fence();
-    if (Compact(Scratch(kTile, kTile), rows, work_mask_, count) > 0) return true;
-  }
-  return false;
-}
-
-__aicore__ inline void Match::WriteInactive() {
-  const int64_t entry = entry_;
-  Sync<HardEvent::MTE3_V>();
-  Duplicate(slots_, kPadToken, k64_);
-  Sync<HardEvent::V_MTE3>();
-  for (int32_t query = 0; query < tiling_.num_queries; ++query) {
-    CopyOut(Global<int32_t>(args_.slots, 4 * (entry * tiling_.num_queries + query) * tiling_.top_k), slots_,
-            4 * tiling_.top_k);
-  }
-  row_ = -1;
-  PublishPlan();
-  WriteCounters();
 }
 
 }  // namespace sparse_gather
