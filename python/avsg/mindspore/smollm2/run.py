@@ -14,6 +14,7 @@ import numpy as np
 from mindspore import Tensor
 
 from ... import Pool, PoolConfig
+from ..custom_ops import Primitives
 from .decode import Decoded, decode
 from .model import STEP_LINES, Decoder, Selector
 from .package import WEIGHTS_LICENCE, WEIGHTS_PACKAGE, weights_path
@@ -48,17 +49,21 @@ class ModeResult:
     device_bytes: int
 
 
-class ModelRun:
-    """A loaded model and a prefilled prompt. Runs on the CPU target with blocking launches.
+def use_cpu() -> None:
+    """The CPU target with blocking launches, for the whole process.
 
     MindSpore's default asynchronous launch costs several times more for many small operations, and it would
-    read the arrays that storage.py shares with tensors after they have changed. ValueError: sizes that do not
-    fit.
+    read the arrays that storage.py shares with tensors after they have changed.
     """
+    ms.set_device("CPU")
+    ms.runtime.launch_blocking()
+
+
+class ModelRun:
+    """A loaded model and a prefilled prompt. ValueError: sizes that do not fit."""
 
     def __init__(self, settings: Settings) -> None:
-        ms.set_device("CPU")
-        ms.runtime.launch_blocking()
+        use_cpu()
         self.settings = settings
         weights = WeightsFile(weights_path())
         self.tokenizer = Tokenizer(weights)
@@ -72,7 +77,7 @@ class ModelRun:
                 f"model was trained for {self.shape.max_tokens}: ask for fewer."
             )
         queries = min(STEP_LINES, max(settings.num_slots // settings.top_k, 1))
-        self.config = PoolConfig(self.shape.num_layers, settings.num_slots, settings.top_k, queries)
+        self.config = PoolConfig(1, settings.num_slots, settings.top_k, queries)
         self.model = Decoder(weights)
         self._kv: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -121,6 +126,7 @@ class ModelRun:
     def check_pool(self) -> None:
         """ValueError or LibraryNotFoundError when the library cannot run a pool of these sizes."""
         Pool(self.config, library=self.settings.library)
+        Primitives(self.config, num_payloads=2, library=self.settings.library)
 
     def check_record(self, layer: int) -> None:
         """ValueError when the run cannot give a trace of the layer."""

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from mindspore import Tensor, ops
 
-from ... import Pool, PoolConfig, RowTable, host_alloc
+from ... import PoolConfig, RowTable, host_alloc, layout
+from ..gather import SparseGather
 from .model import STEP_LINES
 from .weights import ModelShape
 
@@ -142,7 +143,7 @@ class Offload:
 
 
 class AvsgStorage:
-    """Full KV on the host, and a pool of num_slots rows a layer on the device; each layer has its own row."""
+    """Full KV on the host; on the device each layer has a pool of num_slots slots (a SparseGather)."""
 
     mode = "avsg"
 
@@ -154,22 +155,14 @@ class AvsgStorage:
         config: PoolConfig,
         library: str | os.PathLike[str] | None = None,
     ) -> None:
-        """config: one row for each layer."""
-        self.host = HostKv(shape, prompt, max_tokens, library)
-        self.pool = Pool(config, library=library)
-        table = RowTable(config.num_rows)
-        self._owned = [table.admit(("the sequence", layer)) for layer in range(shape.num_layers)]
-        self.device_kv = [
-            host_alloc((config.num_rows * config.num_slots, shape.row_size), np.float32, library=library)
-            for _ in prompt
-        ]
-        self._tensors = [Tensor.from_numpy(payload) for payload in self.device_kv]  # the same memory
-        self.device_bytes = sum(payload.nbytes for payload in self.device_kv) + self.pool.state.nbytes
-
-    @property
-    def traffic(self) -> Traffic:
-        stats = self.pool.stats()
-        return Traffic(stats.valid_tokens, stats.rows_copied, stats.bytes_copied, stats.hits)
+        """config: of one layer's pool, with one row. library: "cpu", "cpu-checked" or None."""
+        self.traffic, self.host = Traffic(), HostKv(shape, prompt, max_tokens, library)
+        self.pools = [SparseGather(config, [payloads], library=library) for payloads in self.host.layers]
+        self._owned = [RowTable(config.num_rows).admit("the sequence") for _ in self.pools]
+        self._block_table = Tensor(self.host.block_table)
+        self.device_bytes = sum(
+            payload.nbytes for pool in self.pools for payload in (pool.state, *pool.device_kv)
+        )
 
     def read(
         self, layer: int, position: int, keys: np.ndarray, values: np.ndarray, topk_tokens: np.ndarray
@@ -178,24 +171,22 @@ class AvsgStorage:
 
         The first query's token is verified, the drafts after it are not: verified_len = position + 1.
         """
-        row, lease = self._owned[layer]
-        count, host, blocks = len(keys), self.host.layers[layer], self.host.block_table
-        positions = np.arange(position, position + count, dtype=np.int32)
-        entries = np.zeros(count, np.int32)
-        self.pool.store([keys, values], host, positions=positions, entries=entries, block_table=blocks)
-        topk = ascending(topk_tokens)
-        plan = self.pool.step(
-            topk[None],
-            host,
-            self.device_kv,
-            verified_lens=np.array([position + 1], np.int32),
-            seq_lens=np.array([position + count], np.int32),
-            leases=np.array([lease], np.int32),
-            rows=np.array([row], np.int32),
-            block_table=blocks,
-        )
+        pool, (row, lease), count = self.pools[layer], self._owned[layer], len(keys)
+        positions = Tensor(np.arange(position, position + count, dtype=np.int32))
+        new_rows = (Tensor.from_numpy(keys), Tensor.from_numpy(values))
+        pool.store(new_rows, positions, Tensor(np.zeros(count, np.int32)), self._block_table)
+        numbers = (position + 1, position + count, lease, row)  # verified_len, seq_len, ...
+        entry = (Tensor(np.array([number], np.int32)) for number in numbers)
+        plan, load_counters = pool(Tensor(ascending(topk_tokens)[None]), *entry, self._block_table)
+        self._count(plan[4].asnumpy()[0], load_counters.asnumpy())
         selected = []
-        for slots in plan.slots[0]:
-            index = Tensor(row * self.pool.config.num_slots + slots[slots >= 0])
-            selected.append(tuple(ops.gather(payload, index, 0) for payload in self._tensors))
+        for slots in plan[0].asnumpy()[0]:
+            index = Tensor(row * pool.config.num_slots + slots[slots >= 0])
+            selected.append(tuple(ops.gather(payload, index, 0) for payload in pool.layer_device_kv()))
         return selected
+
+    def _count(self, counters: np.ndarray, load_counters: np.ndarray) -> None:
+        self.traffic.rows_selected += int(counters[layout.COUNTER_VALID])
+        self.traffic.hits += int(counters[layout.COUNTER_HITS])
+        self.traffic.rows_copied += int(load_counters[0])
+        self.traffic.bytes_copied += int(load_counters[0]) * self.host.row_bytes
