@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: avsg demo, replay, size, doctor."""
+"""The command line: avsg demo, replay, trace, size, doctor."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import click
 
 from .commands.demo import demo
 from .commands.doctor import doctor
+from .commands.model import trace
 from .commands.replay import replay
 from .commands.size import size
 
@@ -17,5 +18,5 @@ def main() -> None:
     """Keep the KV entries that sparse attention selects most on the device, and all of them on the host."""
 
 
-for command in (demo, replay, size, doctor):
+for command in (demo, replay, trace, size, doctor):
     main.add_command(command)
