@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The C ABI of AVSG, implemented by libavsg_cpu.so, libavsg_cpu_checked.so and libavsg_npu.so.
  *
- * The caller owns all memory. Every call returns 0 or a positive error code; avsg_last_error() then holds one sentence:
- * what, what was given, what is allowed. Nothing is written when a call is refused. Values that only the device can see
- * (tokens, lengths, leases, rows, block ids) are treated as SPEC.md says and never make a call read or write outside the
- * memory it was given. All integers on the device are int32, all tensors contiguous; shapes stand behind each pointer. */
+ * The caller owns all memory. Every call returns 0 or a positive error code; avsg_last_error() then holds one
+ * sentence: what, what was given, what is allowed. Nothing is written when a call is refused. Values that
+ * only the device can see (tokens, lengths, leases, rows, block ids) are treated as SPEC.md says and never
+ * make a call read or write outside the memory it was given. All integers on the device are int32, all
+ * tensors contiguous; shapes stand behind each pointer. */
 #ifndef AVSG_H
 #define AVSG_H
 
@@ -19,14 +20,16 @@ extern "C" {
 
 enum avsg_error {
   AVSG_OK = 0,
-  AVSG_INVALID_ARGUMENT = 1,  /* a value, size or pointer that the call refuses */
-  AVSG_UNSUPPORTED = 2,       /* valid, but this library or device cannot do it */
+  AVSG_INVALID_ARGUMENT = 1, /* a value, size or pointer that the call refuses */
+  AVSG_UNSUPPORTED = 2,      /* valid, but this library or device cannot do it */
   AVSG_OUT_OF_MEMORY = 3,
-  AVSG_RULE_VIOLATED = 4,     /* checked build: the kernel broke a rule of the device; the sentence names it and the line */
+  AVSG_RULE_VIOLATED =
+      4, /* checked build: the kernel broke a rule of the device; the sentence names it and the line */
   AVSG_INTERNAL = 5
 };
 
-/* Every struct starts with its own size, so that fields can be added later. */
+/* Every struct starts with its own size, sizeof of it exactly, so that fields can be added later; `reserved`
+ * is 0. */
 typedef struct avsg_config {
   uint32_t struct_bytes;
   int32_t num_rows;    /* rows of the state, >= 1 */
@@ -43,23 +46,23 @@ typedef struct avsg_size_report {
   int32_t probe_rounds;
   int32_t lag_min;
   int32_t num_cores;
-  int32_t max_num_slots;       /* the largest S that fits the on-chip buffer with this top_k */
-  int64_t state_row_bytes;     /* without the stride's padding */
+  int32_t max_num_slots;   /* the largest S that fits the on-chip buffer with this top_k */
+  int64_t state_row_bytes; /* without the stride's padding */
   int64_t state_stride_bytes;
-  int64_t state_bytes;         /* num_rows * state_stride_bytes */
+  int64_t state_bytes; /* num_rows * state_stride_bytes */
   int64_t workspace_bytes;
-  int64_t ub_bytes;            /* on-chip buffer that a match takes */
+  int64_t ub_bytes; /* on-chip buffer that a match takes */
 } avsg_size_report;
 
 typedef struct avsg_step {
   uint32_t struct_bytes;
-  int32_t num_entries;           /* B >= 1 */
-  int32_t num_queries;           /* Q of this step, 1..config.num_queries */
-  const int32_t* topk_tokens;    /* [B, Q, K] */
-  const int32_t* verified_lens;  /* [B] */
-  const int32_t* seq_lens;       /* [B] */
-  const int32_t* leases;         /* [B] */
-  const int32_t* rows;           /* [B], outside 0..num_rows-1: inactive */
+  int32_t num_entries;          /* B >= 1 */
+  int32_t num_queries;          /* Q of this step, 1..config.num_queries */
+  const int32_t* topk_tokens;   /* [B, Q, K] */
+  const int32_t* verified_lens; /* [B] */
+  const int32_t* seq_lens;      /* [B] */
+  const int32_t* leases;        /* [B] */
+  const int32_t* rows;          /* [B], outside 0..num_rows-1: inactive */
 } avsg_step;
 
 typedef struct avsg_plan {
@@ -114,27 +117,32 @@ const char* avsg_last_error(void);   /* of this thread; "" after a call that suc
 
 int avsg_sizes(const avsg_config* config, avsg_size_report* report);
 
-/* state: [num_rows, state_stride_bytes], zeroed once before its first use. workspace: workspace_bytes, any content. */
-int avsg_match(const avsg_config* config, const avsg_step* step, void* state, avsg_plan* plan, void* workspace,
-               void* stream);
+/* state: [num_rows, state_stride_bytes], zeroed once before its first use. workspace: workspace_bytes, any
+ * content. Both at a multiple of 32 bytes. stream: NULL on the CPU libraries, where a call has finished when
+ * it returns. */
+int avsg_match(const avsg_config* config, const avsg_step* step, void* state, avsg_plan* plan,
+               void* workspace, void* stream);
 
-/* load_counters: int32 [2], rows copied and bad blocks. */
+/* load_counters: int32 [2], rows copied and bad blocks. The plan's slots and counters are not read and may be
+ * NULL. */
 int avsg_load(const avsg_config* config, const avsg_plan* plan, const avsg_blocks* blocks,
-              const avsg_payload* payloads, int32_t num_payloads, void* state, int32_t* load_counters, void* workspace,
-              void* stream);
+              const avsg_payload* payloads, int32_t num_payloads, void* state, int32_t* load_counters,
+              void* workspace, void* stream);
 
 /* Match and load in one launch. */
 int avsg_step_fused(const avsg_config* config, const avsg_step* step, void* state, avsg_plan* plan,
                     const avsg_blocks* blocks, const avsg_payload* payloads, int32_t num_payloads,
                     int32_t* load_counters, void* workspace, void* stream);
 
-/* store_counters: int32 [2], rows stored and skipped. positions, entries: int32 [T]. */
+/* store_counters: int32 [2], rows stored and skipped. positions, entries: int32 [T], T = num_new_rows >= 1.
+ */
 int avsg_store(const avsg_config* config, const avsg_blocks* blocks, const avsg_store_payload* payloads,
                int32_t num_payloads, const int32_t* positions, const int32_t* entries, int32_t num_new_rows,
                int32_t* store_counters, void* workspace, void* stream);
 
-/* Page-aligned, zeroed memory that the device can address. *host is for the CPU, *device_alias for the calls above (the
- * same on the CPU libraries). */
+/* Page-aligned, zeroed memory that the device can address. *host is for the CPU, *device_alias for the calls
+ * above (the same on the CPU libraries). options may not be NULL, and only what was given out can be freed.
+ */
 int avsg_host_alloc(int64_t bytes, const avsg_host_options* options, void** host, void** device_alias);
 int avsg_host_free(void* host);
 
