@@ -23,8 +23,7 @@ enum avsg_error {
   AVSG_INVALID_ARGUMENT = 1, /* a value, size or pointer that the call refuses */
   AVSG_UNSUPPORTED = 2,      /* valid, but this library or device cannot do it */
   AVSG_OUT_OF_MEMORY = 3,
-  AVSG_RULE_VIOLATED =
-      4, /* checked build: the kernel broke a rule of the device; the sentence names it and the line */
+  AVSG_RULE_VIOLATED = 4, /* checked build: the kernel broke a rule of the device; the sentence names it */
   AVSG_INTERNAL = 5
 };
 
