@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the Ascend C API (CANN 8.1, Atlas A2) that the kernels call, for a CPU. Kernels include it by this name;
-// the include path decides whether they get this file or the toolkit's.
+// The part of the Ascend C API (CANN 8.1, Atlas A2) that the kernels call, for a CPU. Kernels include it by
+// this name; the include path decides whether they get this file or the toolkit's.
 #ifndef KERNEL_OPERATOR_H
 #define KERNEL_OPERATOR_H
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All kernels for one level of the instruction set. Compiled once per level, with AVSG_CPU_LEVEL and the matching -march.
+// All kernels for one level of the instruction set. Compiled once per level, with AVSG_CPU_LEVEL and the
+// matching -march.
+// clang-format off: level.h renames what the kernels define, so it comes first
 #include "level.h"
 
 #include <utility>
@@ -8,8 +10,8 @@
 #include "avsg_load.cpp"
 #include "avsg_match.cpp"
 #include "avsg_store.cpp"
-
 #include "launch.h"
+// clang-format on
 
 namespace avsg_cpu {
 namespace {

@@ -27,12 +27,13 @@ bool SetLevel(const char* level);
 // Number of hardware threads, 1..48.
 int NumHardwareThreads();
 
-// Runs kernel on cores 0..num_cores-1 and returns when all have ended. One launch at a time per process; callers queue.
-// Empty when all went well; otherwise (checked build only) a sentence with the rule, the operation and its line.
+// Runs kernel on cores 0..num_cores-1 and returns when all have ended. One launch at a time per process;
+// callers queue. Empty when all went well; otherwise (checked build only) a sentence with the rule, the
+// operation and its line.
 std::string Launch(int num_cores, Kernel kernel, void** args);
 
-// Checked build: memory that the next launch may touch; forgotten when it ends. Others ignore it. Two names for
-// the same bytes are one buffer, writable if one of them is.
+// Checked build: memory that the next launch may touch; forgotten when it ends. Others ignore it. Two names
+// for the same bytes are one buffer, writable if one of them is.
 void RegisterGm(const void* address, uint64_t bytes, const char* name, bool writable);
 
 }  // namespace avsg_cpu

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives every symbol of a kernel a name of its own per instruction-set level, so that the linker never shares one.
+// Gives every symbol of a kernel a name of its own per instruction-set level, so that the linker never shares
+// one.
 #ifndef AVSG_CPU_LEVEL_H
 #define AVSG_CPU_LEVEL_H
 

@@ -9,14 +9,15 @@ namespace avsg_cpu {
 
 constexpr int kMaxListTensors = 8;
 
-// Word 0: bytes from the start to the pointers. Then per tensor (index << 32 | 1 dimension) and its length. Then the
-// pointers.
+// Word 0: bytes from the start to the pointers. Then per tensor (index << 32 | 1 dimension) and its length.
+// Then the pointers.
 struct ListTensor {
   uint64_t words[1 + 3 * kMaxListTensors];
 };
 
 // num_tensors 1..kMaxListTensors, lengths in elements. Returns the bytes used.
-inline uint64_t BuildListTensor(void* const* tensors, const uint64_t* lengths, int num_tensors, ListTensor* list) {
+inline uint64_t BuildListTensor(void* const* tensors, const uint64_t* lengths, int num_tensors,
+                                ListTensor* list) {
   uint64_t* words = list->words;
   words[0] = 8 * (1 + 2 * static_cast<uint64_t>(num_tensors));
   for (int i = 0; i < num_tensors; ++i) {

@@ -20,7 +20,8 @@ constexpr uint64_t RepeatsOf(uint64_t count) {
 
 // Integers wrap: the unsigned type of the same width, or the type itself for float.
 template <typename T>
-using Wrap = typename std::conditional<std::is_integral<T>::value, std::make_unsigned<T>, std::common_type<T>>::type::type;
+using Wrap = typename std::conditional<std::is_integral<T>::value, std::make_unsigned<T>,
+                                       std::common_type<T>>::type::type;
 
 struct AddOp {
   template <typename T>
@@ -66,8 +67,8 @@ constexpr bool IsArithmetic() {
 }
 
 template <typename T, typename F>
-inline void Binary(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
-                   int32_t count, Site site, F f) {
+inline void Binary(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& src0,
+                   const LocalTensor<T>& src1, int32_t count, Site site, F f) {
   if (count <= 0) return;
   Instruction op(name, avsg_cpu::kVector, site);
   const uint64_t bytes = static_cast<uint64_t>(count) * sizeof(T);
@@ -85,8 +86,8 @@ inline void Binary(const char* name, const LocalTensor<T>& dst, const LocalTenso
 }
 
 template <typename T, typename F>
-inline void Unary(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& src, int32_t count, Site site,
-                  F f) {
+inline void Unary(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& src, int32_t count,
+                  Site site, F f) {
   if (count <= 0) return;
   Instruction op(name, avsg_cpu::kVector, site);
   const uint64_t bytes = static_cast<uint64_t>(count) * sizeof(T);
@@ -100,24 +101,26 @@ inline void Unary(const char* name, const LocalTensor<T>& dst, const LocalTensor
   for (int32_t i = 0; i < count; ++i) d[i] = f(a[i]);
 }
 
-// And, Or and Not know 16-bit words only: on wider types `count` counts halves, so half of the words stay untouched.
+// And, Or and Not know 16-bit words only: on wider types `count` counts halves, so half of the words stay
+// untouched.
 template <typename T>
 inline void CheckLogic(const char* name, Site site) {
   Instruction op(name, avsg_cpu::kVector, site);
   op.Require(sizeof(T) == 2, "16-bit-logic",
-             "works on 16-bit words; with %d-byte elements it reaches only the first 2 * count bytes: reinterpret as "
+             "works on 16-bit words; with %d-byte elements it reaches only the first 2 * count bytes: "
+             "reinterpret as "
              "uint16_t",
              static_cast<int>(sizeof(T)));
 }
 
 }  // namespace detail
 
-#define AVSG_CPU_BINARY(Name)                                                                                   \
-  template <typename T>                                                                                         \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,           \
-                   const int32_t& count, Site site = Site()) {                                                  \
-    static_assert(detail::IsArithmetic<T>(), #Name " takes int16_t, int32_t or float");                         \
-    detail::Binary(#Name, dst, src0, src1, count, site, detail::Name##Op());                                    \
+#define AVSG_CPU_BINARY(Name)                                                                         \
+  template <typename T>                                                                               \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, \
+                   const int32_t& count, Site site = Site()) {                                        \
+    static_assert(detail::IsArithmetic<T>(), #Name " takes int16_t, int32_t or float");               \
+    detail::Binary(#Name, dst, src0, src1, count, site, detail::Name##Op());                          \
   }
 AVSG_CPU_BINARY(Add)
 AVSG_CPU_BINARY(Sub)
@@ -126,13 +129,13 @@ AVSG_CPU_BINARY(Max)
 AVSG_CPU_BINARY(Min)
 #undef AVSG_CPU_BINARY
 
-#define AVSG_CPU_SCALAR(Name, Op)                                                                               \
-  template <typename T>                                                                                         \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, const int32_t& count, \
-                   Site site = Site()) {                                                                        \
-    static_assert(detail::IsArithmetic<T>(), #Name " takes int16_t, int32_t or float");                         \
-    const T s = scalar;                                                                                         \
-    detail::Unary(#Name, dst, src, count, site, [s](T a) { return detail::Op()(a, s); });                       \
+#define AVSG_CPU_SCALAR(Name, Op)                                                         \
+  template <typename T>                                                                   \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, \
+                   const int32_t& count, Site site = Site()) {                            \
+    static_assert(detail::IsArithmetic<T>(), #Name " takes int16_t, int32_t or float");   \
+    const T s = scalar;                                                                   \
+    detail::Unary(#Name, dst, src, count, site, [s](T a) { return detail::Op()(a, s); }); \
   }
 AVSG_CPU_SCALAR(Adds, AddOp)
 AVSG_CPU_SCALAR(Muls, MulOp)
@@ -140,30 +143,33 @@ AVSG_CPU_SCALAR(Maxs, MaxOp)
 AVSG_CPU_SCALAR(Mins, MinOp)
 #undef AVSG_CPU_SCALAR
 
-#define AVSG_CPU_LOGIC(Name)                                                                                    \
-  template <typename T>                                                                                         \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,           \
-                   const int32_t& count, Site site = Site()) {                                                  \
-    detail::CheckLogic<T>(#Name, site);                                                                         \
-    detail::Binary(#Name, dst.template ReinterpretCast<uint16_t>(), src0.template ReinterpretCast<uint16_t>(),  \
-                   src1.template ReinterpretCast<uint16_t>(), count, site, detail::Name##Op());                 \
+#define AVSG_CPU_LOGIC(Name)                                                                             \
+  template <typename T>                                                                                  \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,    \
+                   const int32_t& count, Site site = Site()) {                                           \
+    detail::CheckLogic<T>(#Name, site);                                                                  \
+    detail::Binary(#Name, dst.template ReinterpretCast<uint16_t>(),                                      \
+                   src0.template ReinterpretCast<uint16_t>(), src1.template ReinterpretCast<uint16_t>(), \
+                   count, site, detail::Name##Op());                                                     \
   }
 AVSG_CPU_LOGIC(And)
 AVSG_CPU_LOGIC(Or)
 #undef AVSG_CPU_LOGIC
 
 template <typename T>
-inline void Not(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count, Site site = Site()) {
+inline void Not(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count,
+                Site site = Site()) {
   detail::CheckLogic<T>("Not", site);
-  detail::Unary("Not", dst.template ReinterpretCast<uint16_t>(), src.template ReinterpretCast<uint16_t>(), count, site,
-                [](uint16_t a) { return static_cast<uint16_t>(~a); });
+  detail::Unary("Not", dst.template ReinterpretCast<uint16_t>(), src.template ReinterpretCast<uint16_t>(),
+                count, site, [](uint16_t a) { return static_cast<uint16_t>(~a); });
 }
 
 // Shifts by the width or more leave 0, or the sign for signed right shifts.
 template <typename T>
-inline void ShiftLeft(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, const int32_t& count,
-                      Site site = Site()) {
-  static_assert(std::is_integral<T>::value && sizeof(T) <= 4 && sizeof(T) >= 2, "ShiftLeft takes 16 and 32-bit integers");
+inline void ShiftLeft(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar,
+                      const int32_t& count, Site site = Site()) {
+  static_assert(std::is_integral<T>::value && sizeof(T) <= 4 && sizeof(T) >= 2,
+                "ShiftLeft takes 16 and 32-bit integers");
   constexpr int kBits = 8 * sizeof(T);
   const int shift = static_cast<int>(scalar);
   Instruction("ShiftLeft", avsg_cpu::kVector, site)
@@ -178,9 +184,10 @@ inline void ShiftLeft(const LocalTensor<T>& dst, const LocalTensor<T>& src, cons
 }
 
 template <typename T>
-inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, const int32_t& count,
-                       Site site = Site()) {
-  static_assert(std::is_integral<T>::value && sizeof(T) <= 4 && sizeof(T) >= 2, "ShiftRight takes 16 and 32-bit integers");
+inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar,
+                       const int32_t& count, Site site = Site()) {
+  static_assert(std::is_integral<T>::value && sizeof(T) <= 4 && sizeof(T) >= 2,
+                "ShiftRight takes 16 and 32-bit integers");
   constexpr int kBits = 8 * sizeof(T);
   const int shift = static_cast<int>(scalar);
   Instruction("ShiftRight", avsg_cpu::kVector, site)
@@ -204,8 +211,9 @@ inline void Duplicate(const LocalTensor<T>& dst, const T& scalar, const int32_t&
   for (int32_t i = 0; i < count; ++i) d[i] = value;
 }
 
-// first, first + 1, ... As on the chip the first 32-byte block is stored whole by the scalar unit, whatever the count;
-// the rest follows block by block, then repeat by repeat, each behind a barrier: slow for long vectors.
+// first, first + 1, ... As on the chip the first 32-byte block is stored whole by the scalar unit, whatever
+// the count; the rest follows block by block, then repeat by repeat, each behind a barrier: slow for long
+// vectors.
 template <typename T>
 inline void CreateVecIndex(LocalTensor<T> dst, const T& first, uint32_t count, Site site = Site()) {
   static_assert(detail::IsArithmetic<T>(), "CreateVecIndex takes int16_t, int32_t or float");
@@ -223,7 +231,8 @@ inline void CreateVecIndex(LocalTensor<T> dst, const T& first, uint32_t count, S
   }
   const T start = first;
   T* d = dst.Data();
-  for (uint32_t i = 0; i < written; ++i) d[i] = detail::AddOp()(start, static_cast<T>(static_cast<int32_t>(i)));
+  for (uint32_t i = 0; i < written; ++i)
+    d[i] = detail::AddOp()(start, static_cast<T>(static_cast<int32_t>(i)));
 }
 
 }  // namespace AVSG_CPU_LEVEL

@@ -51,11 +51,16 @@ template <typename D>
 inline void CastElements(D* d, const float* s, uint32_t count, RoundMode mode) {
   static_assert(std::is_integral<D>::value, "float casts to int32_t or int16_t");
   switch (mode) {
-    case RoundMode::CAST_FLOOR: return FloatToInteger(d, s, count, FloorOp());
-    case RoundMode::CAST_CEIL: return FloatToInteger(d, s, count, CeilOp());
-    case RoundMode::CAST_ROUND: return FloatToInteger(d, s, count, RoundOp());
-    case RoundMode::CAST_TRUNC: return FloatToInteger(d, s, count, TruncOp());
-    default: return FloatToInteger(d, s, count, RintOp());
+    case RoundMode::CAST_FLOOR:
+      return FloatToInteger(d, s, count, FloorOp());
+    case RoundMode::CAST_CEIL:
+      return FloatToInteger(d, s, count, CeilOp());
+    case RoundMode::CAST_ROUND:
+      return FloatToInteger(d, s, count, RoundOp());
+    case RoundMode::CAST_TRUNC:
+      return FloatToInteger(d, s, count, TruncOp());
+    default:
+      return FloatToInteger(d, s, count, RintOp());
   }
 }
 inline void CastElements(float* d, const int32_t* s, uint32_t count, RoundMode) {
@@ -88,8 +93,8 @@ inline bool RoundModeFits(RoundMode mode) {
 
 // Between float and int32_t or int16_t, and int32_t to int16_t; integers saturate.
 template <typename D, typename S>
-inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const RoundMode& mode, const uint32_t count,
-                 Site site = Site()) {
+inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const RoundMode& mode,
+                 const uint32_t count, Site site = Site()) {
   if (count == 0) return;
   Instruction op("Cast", avsg_cpu::kVector, site);
   op.Require((detail::RoundModeFits<D, S>(mode)), "round-mode", "mode %d is not one of this pair of types",
@@ -110,7 +115,8 @@ inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const Rou
 
 namespace detail {
 
-// Floats that the work tensor needs: two per 64 elements, levels one after another when the index is asked for.
+// Floats that the work tensor needs: two per 64 elements, levels one after another when the index is asked
+// for.
 inline uint64_t ReduceWorkFloats(uint64_t count, bool index) {
   uint64_t floats = 0;
   for (uint64_t n = count; n > 2 || n == count; n = (n + 63) / 64 * 2) {
@@ -159,18 +165,21 @@ inline void ReduceExtreme(const char* name, const LocalTensor<float>& dst, const
 
 }  // namespace detail
 
-// dst[0] = the extreme; with_index: dst[1] holds the bits of its lowest index. work: two floats per 64 elements.
+// dst[0] = the extreme; with_index: dst[1] holds the bits of its lowest index. work: two floats per 64
+// elements.
 template <typename T>
 inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& work,
                       const int32_t count, bool with_index = false, Site site = Site()) {
   static_assert(std::is_same<T, float>::value, "ReduceMax takes float");
-  detail::ReduceExtreme("ReduceMax", dst, src, work, count, with_index, site, [](float a, float b) { return a > b; });
+  detail::ReduceExtreme("ReduceMax", dst, src, work, count, with_index, site,
+                        [](float a, float b) { return a > b; });
 }
 template <typename T>
 inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& work,
                       const int32_t count, bool with_index = false, Site site = Site()) {
   static_assert(std::is_same<T, float>::value, "ReduceMin takes float");
-  detail::ReduceExtreme("ReduceMin", dst, src, work, count, with_index, site, [](float a, float b) { return a < b; });
+  detail::ReduceExtreme("ReduceMin", dst, src, work, count, with_index, site,
+                        [](float a, float b) { return a < b; });
 }
 
 // The order of additions is this backend's own; sums of whole numbers below 2^24 are exact in any order.

@@ -68,19 +68,26 @@ template <bool kScalar, typename T>
 inline void CompareByMode(uint8_t* dst, const T* a, const T* b, uint64_t repeats, CMPMODE mode) {
   if (std::is_same<T, int32_t>::value) mode = CMPMODE::EQ;  // the chip has no other integer comparison
   switch (mode) {
-    case CMPMODE::LT: return CompareWords<kScalar>(dst, a, b, repeats, LtOp());
-    case CMPMODE::GT: return CompareWords<kScalar>(dst, a, b, repeats, GtOp());
-    case CMPMODE::EQ: return CompareWords<kScalar>(dst, a, b, repeats, EqOp());
-    case CMPMODE::LE: return CompareWords<kScalar>(dst, a, b, repeats, LeOp());
-    case CMPMODE::GE: return CompareWords<kScalar>(dst, a, b, repeats, GeOp());
-    case CMPMODE::NE: return CompareWords<kScalar>(dst, a, b, repeats, NeOp());
+    case CMPMODE::LT:
+      return CompareWords<kScalar>(dst, a, b, repeats, LtOp());
+    case CMPMODE::GT:
+      return CompareWords<kScalar>(dst, a, b, repeats, GtOp());
+    case CMPMODE::EQ:
+      return CompareWords<kScalar>(dst, a, b, repeats, EqOp());
+    case CMPMODE::LE:
+      return CompareWords<kScalar>(dst, a, b, repeats, LeOp());
+    case CMPMODE::GE:
+      return CompareWords<kScalar>(dst, a, b, repeats, GeOp());
+    case CMPMODE::NE:
+      return CompareWords<kScalar>(dst, a, b, repeats, NeOp());
   }
 }
 
 // Rules that Compare and CompareScalar share; returns the whole repeats in count.
 template <typename T>
 inline uint64_t StartCompare(Instruction& op, CMPMODE mode, uint32_t count) {
-  static_assert(std::is_same<T, float>::value || std::is_same<T, int32_t>::value, "compares float or int32_t");
+  static_assert(std::is_same<T, float>::value || std::is_same<T, int32_t>::value,
+                "compares float or int32_t");
   op.Require(std::is_same<T, float>::value || mode == CMPMODE::EQ, "int32-compare",
              "int32_t can only be compared with EQ, got mode %d", static_cast<int>(mode));
   op.Require(count % 64 == 0, "compare-granularity",
@@ -100,8 +107,8 @@ inline void CostCompare(Instruction& op, uint64_t repeats) {
 
 // dst: one bit per element, little-endian; the bytes of whole repeats only.
 template <typename T, typename U>
-inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE mode,
-                    uint32_t count, Site site = Site()) {
+inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+                    CMPMODE mode, uint32_t count, Site site = Site()) {
   static_assert(sizeof(U) == 1, "the bits go to int8_t or uint8_t");
   if (count == 0) return;
   Instruction op("Compare", avsg_cpu::kVector, site);
@@ -113,7 +120,8 @@ inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const
   op.Write(dst.GetView(), repeats * 8);
   detail::CostCompare(op, repeats);
   if (repeats == 0) return;
-  detail::CompareByMode<false>(reinterpret_cast<uint8_t*>(dst.Data()), src0.Data(), src1.Data(), repeats, mode);
+  detail::CompareByMode<false>(reinterpret_cast<uint8_t*>(dst.Data()), src0.Data(), src1.Data(), repeats,
+                               mode);
 }
 
 template <typename T, typename U>
@@ -133,7 +141,8 @@ inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0,
 
 namespace detail {
 
-// d[i] = bit i ? a[i] : b[i]. Bits of the 64 lanes of a repeat start anew at each repeat when kReuse (mode 0).
+// d[i] = bit i ? a[i] : b[i]. Bits of the 64 lanes of a repeat start anew at each repeat when kReuse (mode
+// 0).
 template <bool kScalar, bool kReuse>
 inline void SelectLanes(float* d, const uint8_t* bits, const float* a, const float* b, uint32_t count) {
   using V = VectorOf<int32_t>::type;
@@ -158,7 +167,8 @@ inline void SelectLanes(float* d, const uint8_t* bits, const float* a, const flo
   }
 }
 
-// Select moves the address or the scalar of its mask into its scratch first: one instruction and two barriers.
+// Select moves the address or the scalar of its mask into its scratch first: one instruction and two
+// barriers.
 inline void CostSelect(Instruction& op, uint64_t repeats) {
   op.Vector(1, 1);
   op.HiddenBarriers(2);
@@ -195,14 +205,14 @@ inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& mask, const 
 
 // Mode 1: bit set takes src0, clear takes the scalar.
 template <typename T, typename U>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& mask, const LocalTensor<T>& src0, T scalar,
-                   SELMODE mode, uint32_t count, Site site = Site()) {
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& mask, const LocalTensor<T>& src0,
+                   T scalar, SELMODE mode, uint32_t count, Site site = Site()) {
   static_assert(std::is_same<T, float>::value, "Select takes float");
   if (count == 0) return;
   Instruction op("Select", avsg_cpu::kVector, site);
   const uint64_t bytes = static_cast<uint64_t>(count) * sizeof(T);
-  op.Require(mode == SELMODE::VSEL_TENSOR_SCALAR_MODE, "select-mode", "a tensor and a scalar need mode 1, got %d",
-             static_cast<int>(mode));
+  op.Require(mode == SELMODE::VSEL_TENSOR_SCALAR_MODE, "select-mode",
+             "a tensor and a scalar need mode 1, got %d", static_cast<int>(mode));
   op.OverlapTotal(dst.GetView(), bytes, src0.GetView(), bytes);
   op.OverlapNone(dst.GetView(), bytes, mask.GetView(), (count + 7) / 8);
   op.Read(mask.GetView(), (count + 7) / 8);

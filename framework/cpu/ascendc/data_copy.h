@@ -20,7 +20,8 @@ inline View Behind(const View& view, uint64_t bytes) {
 template <typename T>
 inline uint64_t WholeBlocks(Instruction& op, uint32_t count) {
   const uint64_t bytes = static_cast<uint64_t>(count) * sizeof(T);
-  op.Require(bytes % 32 == 0, "copy-granularity", "moves whole 32-byte blocks: the last %d of %llu bytes do not move",
+  op.Require(bytes % 32 == 0, "copy-granularity",
+             "moves whole 32-byte blocks: the last %d of %llu bytes do not move",
              static_cast<int>(bytes % 32), static_cast<unsigned long long>(bytes));
   return bytes / 32 * 32;
 }
@@ -29,14 +30,16 @@ template <typename T>
 inline void CheckBlocks(Instruction& op, const DataCopyExtParams& p) {
   op.Require(p.blockCount <= kMaxBlocks, "copy-limits", "blockCount %d, at most 4095", p.blockCount);
   op.Require(p.blockLen <= kMaxBlockBytes, "copy-limits", "blockLen %u, at most 2097151", p.blockLen);
-  op.Require(p.blockLen % sizeof(T) == 0, "copy-limits", "blockLen %u is not a multiple of the element's %d bytes",
-             p.blockLen, static_cast<int>(sizeof(T)));
+  op.Require(p.blockLen % sizeof(T) == 0, "copy-limits",
+             "blockLen %u is not a multiple of the element's %d bytes", p.blockLen,
+             static_cast<int>(sizeof(T)));
 }
 
 }  // namespace detail
 
 template <typename T>
-inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const uint32_t count, Site site = Site()) {
+inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const uint32_t count,
+                     Site site = Site()) {
   Instruction op("DataCopy", avsg_cpu::kMte2, site);
   const uint64_t bytes = detail::WholeBlocks<T>(op, count);
   if (bytes == 0) return;
@@ -48,7 +51,8 @@ inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, cons
 }
 
 template <typename T>
-inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count, Site site = Site()) {
+inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count,
+                     Site site = Site()) {
   Instruction op("DataCopy", avsg_cpu::kMte3, site);
   const uint64_t bytes = detail::WholeBlocks<T>(op, count);
   if (bytes == 0) return;
@@ -56,12 +60,14 @@ inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, cons
   op.Read(src.GetView(), bytes);
   op.WriteGm(dst.GetPhyAddr(), bytes, src.GetView().address);
   op.Dma(bytes, false);
-  std::memcpy(static_cast<void*>(const_cast<T*>(dst.GetPhyAddr())), static_cast<const void*>(src.Data()), bytes);
+  std::memcpy(static_cast<void*>(const_cast<T*>(dst.GetPhyAddr())), static_cast<const void*>(src.Data()),
+              bytes);
 }
 
 // Inside the unified buffer the vector pipe copies.
 template <typename T>
-inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count, Site site = Site()) {
+inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count,
+                     Site site = Site()) {
   Instruction op("DataCopy", avsg_cpu::kVector, site);
   const uint64_t bytes = detail::WholeBlocks<T>(op, count);
   if (bytes == 0) return;
@@ -72,8 +78,8 @@ inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const
   std::memcpy(static_cast<void*>(dst.Data()), static_cast<const void*>(src.Data()), bytes);
 }
 
-// Blocks of blockLen bytes from anywhere in GM; in UB each starts on 32 bytes and what fills its last 32 is undefined
-// unless isPad.
+// Blocks of blockLen bytes from anywhere in GM; in UB each starts on 32 bytes and what fills its last 32 is
+// undefined unless isPad.
 template <typename T>
 inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyExtParams& p,
                         const DataCopyPadExtParams<T>& pad, Site site = Site()) {

@@ -14,12 +14,13 @@ template <typename T>
 inline void CheckGather(Instruction& op, const LocalTensor<T>& src, const uint32_t* offsets, uint32_t base,
                         uint64_t count) {
 #if AVSG_CPU_CHECKED
-  op.Require(base % sizeof(T) == 0, "gather-offset", "base %u is not a multiple of the element's %d bytes", base,
-             static_cast<int>(sizeof(T)));
+  op.Require(base % sizeof(T) == 0, "gather-offset", "base %u is not a multiple of the element's %d bytes",
+             base, static_cast<int>(sizeof(T)));
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t at = static_cast<uint64_t>(base) + offsets[i];
-    op.Require(offsets[i] % sizeof(T) == 0, "gather-offset", "offset %u of element %llu is not a multiple of %d bytes",
-               offsets[i], static_cast<unsigned long long>(i), static_cast<int>(sizeof(T)));
+    op.Require(offsets[i] % sizeof(T) == 0, "gather-offset",
+               "offset %u of element %llu is not a multiple of %d bytes", offsets[i],
+               static_cast<unsigned long long>(i), static_cast<int>(sizeof(T)));
     op.Require(src.GetView().bytes >= static_cast<int64_t>(at + sizeof(T)), "gather-offset",
                "offset %u (base %u) of element %llu is outside a source of %lld bytes", offsets[i], base,
                static_cast<unsigned long long>(i), static_cast<long long>(src.GetView().bytes));
@@ -49,8 +50,8 @@ inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const L
   Instruction op("Gather", avsg_cpu::kVector, site);
   const uint64_t bytes = static_cast<uint64_t>(count) * sizeof(T);
   op.Require(count / detail::Lanes<T>() <= 255, "gather-count",
-             "the API keeps count / %u in eight bits: %u elements wrap, at most %u work", detail::Lanes<T>(), count,
-             256 * detail::Lanes<T>() - 1);
+             "the API keeps count / %u in eight bits: %u elements wrap, at most %u work", detail::Lanes<T>(),
+             count, 256 * detail::Lanes<T>() - 1);
   op.Require(src.GetView().address != dst.GetView().address, "overlap", "the destination is the source");
   op.OverlapTotal(dst.GetView(), bytes, offsets.GetView(), static_cast<uint64_t>(count) * 4);
   op.Read(offsets.GetView(), static_cast<uint64_t>(count) * 4);
@@ -128,14 +129,16 @@ struct MaskSource {
   uint64_t Count(uint64_t repeats) const {
     uint64_t total = 0;
     for (uint64_t r = 0; r < repeats; ++r) {
-      for (uint64_t e = 0; e < per_repeat; e += 64) total += static_cast<uint64_t>(__builtin_popcountll(At(r, e)));
+      for (uint64_t e = 0; e < per_repeat; e += 64)
+        total += static_cast<uint64_t>(__builtin_popcountll(At(r, e)));
     }
     return total;
   }
 };
 
 template <typename T>
-inline void CompactRepeats(T* dst, const T* src, const MaskSource& bits, const GatherMaskParams& p, uint64_t total) {
+inline void CompactRepeats(T* dst, const T* src, const MaskSource& bits, const GatherMaskParams& p,
+                           uint64_t total) {
   const uint32_t block = 32 / sizeof(T);
   T* out = dst;
   for (uint64_t r = 0; r < p.repeatTimes; ++r) {
@@ -156,8 +159,9 @@ inline void CompactRepeats(T* dst, const T* src, const MaskSource& bits, const G
 }
 
 template <typename T>
-inline void GatherMaskAny(const LocalTensor<T>& dst, const LocalTensor<T>& src, const View& pattern, int fixed,
-                          bool counter_mode, uint32_t mask, const GatherMaskParams& p, uint64_t& kept, Site site) {
+inline void GatherMaskAny(const LocalTensor<T>& dst, const LocalTensor<T>& src, const View& pattern,
+                          int fixed, bool counter_mode, uint32_t mask, const GatherMaskParams& p,
+                          uint64_t& kept, Site site) {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "GatherMask takes 2 and 4-byte types");
   kept = 0;
   Instruction op("GatherMask", avsg_cpu::kVector, site);
@@ -180,27 +184,29 @@ inline void GatherMaskAny(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
   op.Vector(p.repeatTimes * RepeatsOf<T>(bits.per_repeat),
             static_cast<double>(p.repeatTimes * bits.per_repeat) / (sizeof(T) == 4 ? 32.0 : 64.0));
   op.ScalarWaits();
-  CompactRepeats(reinterpret_cast<Raw<T>*>(dst.Data()), reinterpret_cast<const Raw<T>*>(src.Data()), bits, p, total);
+  CompactRepeats(reinterpret_cast<Raw<T>*>(dst.Data()), reinterpret_cast<const Raw<T>*>(src.Data()), bits, p,
+                 total);
   kept = total;
 }
 
 }  // namespace detail
 
-// Keeps the elements whose pattern bit is set, dense and in order. reduce_mode true: `mask` elements a repeat (counter
-// mode); false: 256 bytes a repeat. kept: how many.
+// Keeps the elements whose pattern bit is set, dense and in order. reduce_mode true: `mask` elements a repeat
+// (counter mode); false: 256 bytes a repeat. kept: how many.
 template <typename T, typename U>
 inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<U>& pattern,
-                       const bool reduce_mode, const uint32_t mask, const GatherMaskParams& params, uint64_t& kept,
-                       Site site = Site()) {
-  static_assert(sizeof(T) == sizeof(U) && std::is_unsigned<U>::value, "pattern: uint16_t or uint32_t, as wide as data");
+                       const bool reduce_mode, const uint32_t mask, const GatherMaskParams& params,
+                       uint64_t& kept, Site site = Site()) {
+  static_assert(sizeof(T) == sizeof(U) && std::is_unsigned<U>::value,
+                "pattern: uint16_t or uint32_t, as wide as data");
   detail::GatherMaskAny(dst, src, pattern.GetView(), 0, reduce_mode, mask, params, kept, site);
 }
 
 // pattern 1: even, 2: odd elements; 3..6: element 0..3 of every four; 7: all.
 template <typename T>
 inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t pattern,
-                       const bool reduce_mode, const uint32_t mask, const GatherMaskParams& params, uint64_t& kept,
-                       Site site = Site()) {
+                       const bool reduce_mode, const uint32_t mask, const GatherMaskParams& params,
+                       uint64_t& kept, Site site = Site()) {
   Instruction("GatherMask", avsg_cpu::kVector, site)
       .Require(pattern >= 1 && pattern <= 7, "gather-mask-pattern", "pattern %d, allowed are 1..7", pattern);
   detail::GatherMaskAny(dst, src, View{nullptr, 0}, pattern, reduce_mode, mask, params, kept, site);

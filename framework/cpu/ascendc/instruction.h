@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every operation reports about itself: in the checked build its operands and cost, in the fast one only counts.
+// What every operation reports about itself: in the checked build its operands and cost, in the fast one only
+// counts.
 #ifndef AVSG_CPU_ASCENDC_INSTRUCTION_H
 #define AVSG_CPU_ASCENDC_INSTRUCTION_H
 
@@ -15,7 +16,8 @@ inline namespace AVSG_CPU_LEVEL {
 
 enum Pipe { kScalar = 0, kVector, kMte2, kMte3, kNumPipes };
 
-// Part of the unified buffer from `address` on; bytes are what is left of it, negative once a view starts past its end.
+// Part of the unified buffer from `address` on; bytes are what is left of it, negative once a view starts
+// past its end.
 struct View {
   uint8_t* address;
   int64_t bytes;
@@ -39,7 +41,8 @@ struct Site {
   constexpr Site(const char* f = __builtin_FILE(), int l = __builtin_LINE()) : file(f), line(l) {}
 };
 
-// Order of calls: Require, reads, writes, then cost. A broken rule ends the launch inside the call that finds it.
+// Order of calls: Require, reads, writes, then cost. A broken rule ends the launch inside the call that finds
+// it.
 class Instruction {
  public:
   Instruction(const char* name, Pipe pipe, Site site);
@@ -52,14 +55,17 @@ class Instruction {
   // Same start, or no common byte.
   void OverlapTotal(const View& dst, uint64_t dst_bytes, const View& src, uint64_t src_bytes);
   void OverlapNone(const View& dst, uint64_t dst_bytes, const View& src, uint64_t src_bytes);
-  // The same within a repeat; a repeat must not read what an earlier one wrote, unless the operation accumulates.
-  void OverlapStrided(const View& dst, const Strides& to, const View& src, const Strides& from, bool accumulates);
+  // The same within a repeat; a repeat must not read what an earlier one wrote, unless the operation
+  // accumulates.
+  void OverlapStrided(const View& dst, const Strides& to, const View& src, const Strides& from,
+                      bool accumulates);
   void ReadGm(const void* address, uint64_t bytes);
   void WriteGm(const void* address, uint64_t bytes, const void* from);
   void Vector(uint64_t repeats, double cycles);
   void Gathered(uint64_t words);
-  void HiddenBarriers(int n);  // those that the API issues itself; they cost time but kernels must not rely on them
-  void ScalarWaits();          // the scalar unit reads a special register of this pipe
+  void HiddenBarriers(
+      int n);          // those that the API issues itself; they cost time but kernels must not rely on them
+  void ScalarWaits();  // the scalar unit reads a special register of this pipe
   void CopyIn(uint8_t* to, const uint8_t* from, uint64_t bytes);
   void Dma(uint64_t bytes, bool in);
   void UbScalar(bool store);

@@ -98,7 +98,8 @@ inline void Compact8(uint32_t* dst, const uint32_t* src, uint32_t bits) {
   const __m128i row = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(&kPositions.rows[bits]));
 #if defined(__AVX2__)
   const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), _mm256_permutevar8x32_epi32(x, _mm256_cvtepu8_epi32(row)));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst),
+                      _mm256_permutevar8x32_epi32(x, _mm256_cvtepu8_epi32(row)));
 #else
   (void)row;
   const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src));

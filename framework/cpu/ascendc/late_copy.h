@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fast build: copies into UB happen when somebody waits for them; until then their source is on its way into the cache.
-// A kernel that does not wait reads old bytes, as on the chip.
+// Fast build: copies into UB happen when somebody waits for them; until then their source is on its way into
+// the cache. A kernel that does not wait reads old bytes, as on the chip.
 #ifndef AVSG_CPU_ASCENDC_LATE_COPY_H
 #define AVSG_CPU_ASCENDC_LATE_COPY_H
 
@@ -11,7 +11,7 @@
 namespace avsg_cpu {
 inline namespace AVSG_CPU_LEVEL {
 
-constexpr uint64_t kPrefetchBytes = 2048;    // of a copy; longer ones the hardware prefetcher follows by itself
+constexpr uint64_t kPrefetchBytes = 2048;  // of a copy; longer ones the hardware prefetcher follows by itself
 
 // Carries out the oldest copies until `count` have been, since the launch began.
 inline void CarryOut(LateCopies& late, uint32_t count) {

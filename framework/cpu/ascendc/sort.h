@@ -11,7 +11,8 @@ inline namespace AVSG_CPU_LEVEL {
 template <typename T>
 struct MrgSortSrcList {
   MrgSortSrcList() = default;
-  MrgSortSrcList(const LocalTensor<T>& a, const LocalTensor<T>& b, const LocalTensor<T>& c, const LocalTensor<T>& d)
+  MrgSortSrcList(const LocalTensor<T>& a, const LocalTensor<T>& b, const LocalTensor<T>& c,
+                 const LocalTensor<T>& d)
       : src1(a), src2(b), src3(c), src4(d) {}
   LocalTensor<T> src1;
   LocalTensor<T> src2;
@@ -31,7 +32,8 @@ inline void SortGroup(Pair* dst, const float* scores, const uint32_t* indices) {
   for (int i = 0; i < 32; ++i) {
     const float mine = scores[i];
     int32_t rank = 0;
-    for (int j = 0; j < 32; ++j) rank += static_cast<int32_t>(scores[j] > mine || (scores[j] == mine && j < i));
+    for (int j = 0; j < 32; ++j)
+      rank += static_cast<int32_t>(scores[j] > mine || (scores[j] == mine && j < i));
     dst[rank] = Pair{mine, indices[i]};
   }
 }
@@ -69,8 +71,8 @@ inline void MergeQueues(Pair* dst, Queue* queues, int n) {
 
 // Groups of 32: dst takes 64 floats a group. repeats 0..255.
 template <typename T>
-inline void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& scores, const LocalTensor<uint32_t>& indices,
-                   const int32_t repeats, Site site = Site()) {
+inline void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& scores,
+                   const LocalTensor<uint32_t>& indices, const int32_t repeats, Site site = Site()) {
   static_assert(std::is_same<T, float>::value, "Sort32 takes float scores");
   Instruction op("Sort32", avsg_cpu::kVector, site);
   op.Require(repeats >= 0 && repeats <= 255, "repeat-limit", "repeats %d, allowed are 0..255", repeats);
@@ -88,7 +90,8 @@ inline void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& scores, cons
   }
 }
 
-// Merges 2 to 4 descending queues. More than one repeat needs four queues of one length that follow each other.
+// Merges 2 to 4 descending queues. More than one repeat needs four queues of one length that follow each
+// other.
 template <typename T>
 inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& info,
                     Site site = Site()) {

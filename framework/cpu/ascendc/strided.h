@@ -75,8 +75,9 @@ inline void BinaryStrided(const char* name, const LocalTensor<T>& dst, const Loc
 }
 
 template <typename T, typename F>
-inline void UnaryStrided(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>* src, const LaneMask& mask,
-                         RepeatCount repeats, const UnaryRepeatParams& p, Site site, F f) {
+inline void UnaryStrided(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>* src,
+                         const LaneMask& mask, RepeatCount repeats, const UnaryRepeatParams& p, Site site,
+                         F f) {
   if (repeats == 0) return;
   Instruction op(name, avsg_cpu::kVector, site);
   CheckRepeats(op, repeats);
@@ -103,19 +104,21 @@ inline void UnaryStrided(const char* name, const LocalTensor<T>& dst, const Loca
 
 }  // namespace detail
 
-#define AVSG_CPU_BINARY(Name)                                                                                    \
-  template <typename T>                                                                                          \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,            \
-                   uint64_t mask[], const RepeatCount repeats, const BinaryRepeatParams& params, Site site = Site()) { \
-    detail::BinaryStrided(#Name, dst, src0, src1, detail::LaneMask{{mask[0], mask[1]}}, repeats, params, site,   \
-                          detail::Name##Op());                                                                   \
-  }                                                                                                              \
-  template <typename T>                                                                                          \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,            \
-                   uint64_t mask, const RepeatCount repeats, const BinaryRepeatParams& params, Site site = Site()) { \
-    Instruction op(#Name, avsg_cpu::kVector, site);                                                              \
-    detail::BinaryStrided(#Name, dst, src0, src1, detail::ConsecutiveMask<T>(op, mask), repeats, params, site,   \
-                          detail::Name##Op());                                                                   \
+#define AVSG_CPU_BINARY(Name)                                                                            \
+  template <typename T>                                                                                  \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,    \
+                   uint64_t mask[], const RepeatCount repeats, const BinaryRepeatParams& params,         \
+                   Site site = Site()) {                                                                 \
+    detail::BinaryStrided(#Name, dst, src0, src1, detail::LaneMask{{mask[0], mask[1]}}, repeats, params, \
+                          site, detail::Name##Op());                                                     \
+  }                                                                                                      \
+  template <typename T>                                                                                  \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,    \
+                   uint64_t mask, const RepeatCount repeats, const BinaryRepeatParams& params,           \
+                   Site site = Site()) {                                                                 \
+    Instruction op(#Name, avsg_cpu::kVector, site);                                                      \
+    detail::BinaryStrided(#Name, dst, src0, src1, detail::ConsecutiveMask<T>(op, mask), repeats, params, \
+                          site, detail::Name##Op());                                                     \
   }
 AVSG_CPU_BINARY(Add)
 AVSG_CPU_BINARY(Sub)
@@ -124,21 +127,21 @@ AVSG_CPU_BINARY(Max)
 AVSG_CPU_BINARY(Min)
 #undef AVSG_CPU_BINARY
 
-#define AVSG_CPU_SCALAR(Name, Op)                                                                                 \
-  template <typename T>                                                                                           \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, uint64_t mask[],        \
-                   const RepeatCount repeats, const UnaryRepeatParams& params, Site site = Site()) {                  \
-    const T s = scalar;                                                                                           \
-    detail::UnaryStrided(#Name, dst, &src, detail::LaneMask{{mask[0], mask[1]}}, repeats, params, site,           \
-                         [s](T a) { return detail::Op()(a, s); });                                                \
-  }                                                                                                               \
-  template <typename T>                                                                                           \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, uint64_t mask,          \
-                   const RepeatCount repeats, const UnaryRepeatParams& params, Site site = Site()) {                  \
-    Instruction op(#Name, avsg_cpu::kVector, site);                                                               \
-    const T s = scalar;                                                                                           \
-    detail::UnaryStrided(#Name, dst, &src, detail::ConsecutiveMask<T>(op, mask), repeats, params, site,           \
-                         [s](T a) { return detail::Op()(a, s); });                                                \
+#define AVSG_CPU_SCALAR(Name, Op)                                                                          \
+  template <typename T>                                                                                    \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, uint64_t mask[], \
+                   const RepeatCount repeats, const UnaryRepeatParams& params, Site site = Site()) {       \
+    const T s = scalar;                                                                                    \
+    detail::UnaryStrided(#Name, dst, &src, detail::LaneMask{{mask[0], mask[1]}}, repeats, params, site,    \
+                         [s](T a) { return detail::Op()(a, s); });                                         \
+  }                                                                                                        \
+  template <typename T>                                                                                    \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalar, uint64_t mask,   \
+                   const RepeatCount repeats, const UnaryRepeatParams& params, Site site = Site()) {       \
+    Instruction op(#Name, avsg_cpu::kVector, site);                                                        \
+    const T s = scalar;                                                                                    \
+    detail::UnaryStrided(#Name, dst, &src, detail::ConsecutiveMask<T>(op, mask), repeats, params, site,    \
+                         [s](T a) { return detail::Op()(a, s); });                                         \
   }
 AVSG_CPU_SCALAR(Adds, AddOp)
 AVSG_CPU_SCALAR(Muls, MulOp)
@@ -152,7 +155,8 @@ inline void Duplicate(const LocalTensor<T>& dst, const T& scalar, uint64_t mask[
                       const uint16_t block_stride, const uint8_t repeat_stride, Site site = Site()) {
   const T value = scalar;
   detail::UnaryStrided<T>("Duplicate", dst, nullptr, detail::LaneMask{{mask[0], mask[1]}}, repeats,
-                          UnaryRepeatParams(block_stride, 1, repeat_stride, 8), site, [value](T) { return value; });
+                          UnaryRepeatParams(block_stride, 1, repeat_stride, 8), site,
+                          [value](T) { return value; });
 }
 template <typename T>
 inline void Duplicate(const LocalTensor<T>& dst, const T& scalar, uint64_t mask, const RepeatCount repeats,
@@ -160,14 +164,15 @@ inline void Duplicate(const LocalTensor<T>& dst, const T& scalar, uint64_t mask,
   Instruction op("Duplicate", avsg_cpu::kVector, site);
   const T value = scalar;
   detail::UnaryStrided<T>("Duplicate", dst, nullptr, detail::ConsecutiveMask<T>(op, mask), repeats,
-                          UnaryRepeatParams(block_stride, 1, repeat_stride, 8), site, [value](T) { return value; });
+                          UnaryRepeatParams(block_stride, 1, repeat_stride, 8), site,
+                          [value](T) { return value; });
 }
 
 // Offsets are dense: 256 / sizeof(T) per repeat, whatever the mask.
 template <typename T>
 inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& offsets,
-                   const uint32_t base, const uint64_t mask, const RepeatCount repeats, const uint16_t repeat_stride,
-                   Site site = Site()) {
+                   const uint32_t base, const uint64_t mask, const RepeatCount repeats,
+                   const uint16_t repeat_stride, Site site = Site()) {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Gather takes 2 and 4-byte types");
   if (repeats == 0) return;
   Instruction op("Gather", avsg_cpu::kVector, site);

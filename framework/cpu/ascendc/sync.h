@@ -16,19 +16,32 @@ struct PipePair {
 constexpr PipePair PipesOf(HardEvent event) {
   using namespace avsg_cpu;
   switch (event) {
-    case HardEvent::MTE2_V: return {kMte2, kVector};
-    case HardEvent::V_MTE2: return {kVector, kMte2};
-    case HardEvent::MTE3_V: return {kMte3, kVector};
-    case HardEvent::V_MTE3: return {kVector, kMte3};
-    case HardEvent::V_V: return {kVector, kVector};
-    case HardEvent::MTE3_MTE2: return {kMte3, kMte2};
-    case HardEvent::MTE2_MTE3: return {kMte2, kMte3};
-    case HardEvent::S_V: return {kScalar, kVector};
-    case HardEvent::V_S: return {kVector, kScalar};
-    case HardEvent::S_MTE2: return {kScalar, kMte2};
-    case HardEvent::MTE2_S: return {kMte2, kScalar};
-    case HardEvent::S_MTE3: return {kScalar, kMte3};
-    case HardEvent::MTE3_S: return {kMte3, kScalar};
+    case HardEvent::MTE2_V:
+      return {kMte2, kVector};
+    case HardEvent::V_MTE2:
+      return {kVector, kMte2};
+    case HardEvent::MTE3_V:
+      return {kMte3, kVector};
+    case HardEvent::V_MTE3:
+      return {kVector, kMte3};
+    case HardEvent::V_V:
+      return {kVector, kVector};
+    case HardEvent::MTE3_MTE2:
+      return {kMte3, kMte2};
+    case HardEvent::MTE2_MTE3:
+      return {kMte2, kMte3};
+    case HardEvent::S_V:
+      return {kScalar, kVector};
+    case HardEvent::V_S:
+      return {kVector, kScalar};
+    case HardEvent::S_MTE2:
+      return {kScalar, kMte2};
+    case HardEvent::MTE2_S:
+      return {kMte2, kScalar};
+    case HardEvent::S_MTE3:
+      return {kScalar, kMte3};
+    case HardEvent::MTE3_S:
+      return {kMte3, kScalar};
   }
   return {kScalar, kScalar};
 }
@@ -48,7 +61,8 @@ inline void WaitFlag(int32_t id, Site site = Site()) {
 
 template <pipe_t pipe>
 inline void PipeBarrier(Site site = Site()) {
-  static_assert(pipe == PIPE_V || pipe == PIPE_MTE2 || pipe == PIPE_MTE3 || pipe == PIPE_ALL, "no barrier for this pipe");
+  static_assert(pipe == PIPE_V || pipe == PIPE_MTE2 || pipe == PIPE_MTE3 || pipe == PIPE_ALL,
+                "no barrier for this pipe");
   avsg_cpu::Barrier(pipe == PIPE_MTE2   ? avsg_cpu::kMte2
                     : pipe == PIPE_MTE3 ? avsg_cpu::kMte3
                                         : avsg_cpu::kVector,
@@ -76,7 +90,8 @@ inline void DataCacheCleanAndInvalid(const GlobalTensor<T>& tensor, Site site = 
 class ListTensorDesc {
  public:
   ListTensorDesc() = default;
-  explicit ListTensorDesc(void* data, uint32_t length = 0xFFFFFFFF, uint32_t count = 0xFFFFFFFF, Site site = Site()) {
+  explicit ListTensorDesc(void* data, uint32_t length = 0xFFFFFFFF, uint32_t count = 0xFFFFFFFF,
+                          Site site = Site()) {
     Init(data, length, count, site);
   }
   void Init(void* data, uint32_t length = 0xFFFFFFFF, uint32_t count = 0xFFFFFFFF, Site site = Site()) {
@@ -92,8 +107,10 @@ class ListTensorDesc {
     if (size_ == 0) size_ = static_cast<uint32_t>(words[pointers - words_each] >> 32) + 1;
     pointers_ = words + pointers;
     op.Require(dimensions == 0 || size_ == (pointers - 1) / words_each, "tensor-list",
-               "%u tensors do not match a distance of %llu bytes", size_, static_cast<unsigned long long>(words[0]));
-    op.Require(count == 0xFFFFFFFF || count == size_, "tensor-list", "holds %u tensors, %u were expected", size_, count);
+               "%u tensors do not match a distance of %llu bytes", size_,
+               static_cast<unsigned long long>(words[0]));
+    op.Require(count == 0xFFFFFFFF || count == size_, "tensor-list", "holds %u tensors, %u were expected",
+               size_, count);
     (void)length;
   }
   template <typename T>

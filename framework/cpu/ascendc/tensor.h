@@ -99,8 +99,8 @@ class GlobalTensor {
 
   // A tensor that was given a size is never used beyond it.
   void CheckFits(Instruction& op, uint64_t bytes) const {
-    op.Require(!sized_ || (size_ >= 0 && bytes <= static_cast<uint64_t>(size_) * sizeof(T)), "global-tensor-bounds",
-               "takes %llu bytes where %lld elements of the global tensor are left",
+    op.Require(!sized_ || (size_ >= 0 && bytes <= static_cast<uint64_t>(size_) * sizeof(T)),
+               "global-tensor-bounds", "takes %llu bytes where %lld elements of the global tensor are left",
                static_cast<unsigned long long>(bytes), static_cast<long long>(size_));
   }
 
@@ -126,8 +126,9 @@ class TBuf {
   LocalTensor<T> GetWithOffset(uint32_t length, uint32_t offset, Site site = Site()) {
     Instruction op("TBuf::Get", avsg_cpu::kScalar, site);
     const uint64_t bytes = static_cast<uint64_t>(length) * sizeof(T);
-    op.Require(offset + bytes <= bytes_, "buffer-bounds", "asks for %llu bytes at offset %u of a buffer of %u",
-               static_cast<unsigned long long>(bytes), offset, bytes_);
+    op.Require(offset + bytes <= bytes_, "buffer-bounds",
+               "asks for %llu bytes at offset %u of a buffer of %u", static_cast<unsigned long long>(bytes),
+               offset, bytes_);
     return LocalTensor<T>(address_ + offset, static_cast<int64_t>(bytes));
   }
 
@@ -145,8 +146,8 @@ class TPipe {
     Instruction op("TPipe::InitBuffer", avsg_cpu::kScalar, site);
     const uint64_t rounded = (static_cast<uint64_t>(bytes) + 31) / 32 * 32;
     op.Require(next_ + rounded <= avsg_cpu::kUsableUbBytes, "ub-size",
-               "asks for %llu bytes after %u of the %u usable bytes", static_cast<unsigned long long>(rounded), next_,
-               avsg_cpu::kUsableUbBytes);
+               "asks for %llu bytes after %u of the %u usable bytes",
+               static_cast<unsigned long long>(rounded), next_, avsg_cpu::kUsableUbBytes);
     if (next_ + rounded > avsg_cpu::kUbBytes) __builtin_trap();
     buffer.address_ = avsg_cpu::this_core->ub + next_;
     buffer.bytes_ = static_cast<uint32_t>(rounded);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keywords, enumerations and parameter structs of Ascend C 8.1 with their published names, defaults and values.
+// Keywords, enumerations and parameter structs of Ascend C 8.1 with their published names, defaults and
+// values.
 #ifndef AVSG_CPU_ASCENDC_TYPES_H
 #define AVSG_CPU_ASCENDC_TYPES_H
 
@@ -51,7 +52,15 @@ enum class HardEvent : uint8_t {
   MTE3_S = 26,
 };
 
-enum class RoundMode : uint8_t { CAST_NONE = 0, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC, CAST_ODD };
+enum class RoundMode : uint8_t {
+  CAST_NONE = 0,
+  CAST_RINT,
+  CAST_FLOOR,
+  CAST_CEIL,
+  CAST_ROUND,
+  CAST_TRUNC,
+  CAST_ODD
+};
 enum class CMPMODE : uint8_t { LT = 0, GT, EQ, LE, GE, NE };
 enum class SELMODE : uint8_t { VSEL_CMPMASK_SPR = 0, VSEL_TENSOR_SCALAR_MODE, VSEL_TENSOR_TENSOR_MODE };
 enum class CacheLine : uint64_t { SINGLE_CACHE_LINE = 0, ENTIRE_DATA_CACHE };
@@ -94,8 +103,12 @@ struct BinaryRepeatParams {
   BinaryRepeatParams() = default;
   BinaryRepeatParams(uint8_t dst_blk, uint8_t src0_blk, uint8_t src1_blk, uint8_t dst_rep, uint8_t src0_rep,
                      uint8_t src1_rep)
-      : dstBlkStride(dst_blk), src0BlkStride(src0_blk), src1BlkStride(src1_blk), dstRepStride(dst_rep),
-        src0RepStride(src0_rep), src1RepStride(src1_rep) {}
+      : dstBlkStride(dst_blk),
+        src0BlkStride(src0_blk),
+        src1BlkStride(src1_blk),
+        dstRepStride(dst_rep),
+        src0RepStride(src0_rep),
+        src1RepStride(src1_rep) {}
   uint32_t blockNumber = 8;
   uint8_t dstBlkStride = 1;
   uint8_t src0BlkStride = 1;
@@ -119,7 +132,10 @@ struct UnaryRepeatParams {
 struct GatherMaskParams {
   GatherMaskParams() = default;
   GatherMaskParams(uint8_t src0_blk, uint16_t repeats, uint16_t src0_rep, uint8_t src1_rep)
-      : src0BlockStride(src0_blk), repeatTimes(repeats), src0RepeatStride(src0_rep), src1RepeatStride(src1_rep) {}
+      : src0BlockStride(src0_blk),
+        repeatTimes(repeats),
+        src0RepeatStride(src0_rep),
+        src1RepeatStride(src1_rep) {}
   uint8_t src0BlockStride = 1;
   uint16_t repeatTimes = 0;
   uint16_t src0RepeatStride = 8;

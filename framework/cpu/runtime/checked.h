@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checked build's view of a core: what each pipe has been given and knows, what each byte of its buffer holds.
+// The checked build's view of a core: what each pipe has been given and knows, what each byte of its buffer
+// holds.
 #ifndef AVSG_CPU_CHECKED_H
 #define AVSG_CPU_CHECKED_H
 
@@ -41,15 +42,15 @@ struct Issued {
 };
 
 struct CheckedCore : Core {
-  std::vector<uint8_t> buffer;             // kUbBytes and room to align
-  std::vector<uint8_t> initialised;        // per byte of the buffer
-  std::vector<UbShadow> blocks;            // per 32 bytes of the buffer
-  std::vector<Issued> issued[kNumPipes];   // all instructions, in order
-  Clock known[kNumPipes];                  // what the next instruction of a pipe may rely on
+  std::vector<uint8_t> buffer;            // kUbBytes and room to align
+  std::vector<uint8_t> initialised;       // per byte of the buffer
+  std::vector<UbShadow> blocks;           // per 32 bytes of the buffer
+  std::vector<Issued> issued[kNumPipes];  // all instructions, in order
+  Clock known[kNumPipes];                 // what the next instruction of a pipe may rely on
   Event events[kNumPipes][kNumPipes][8];
-  uint32_t epoch;                          // SyncAll passed so far
-  double now[kNumPipes];                   // modelled cycles at which a pipe is free
-  double done[kNumPipes];                  // and at which all it did has arrived
+  uint32_t epoch;          // SyncAll passed so far
+  double now[kNumPipes];   // modelled cycles at which a pipe is free
+  double done[kNumPipes];  // and at which all it did has arrived
 
   uint32_t Count(Pipe pipe) const { return static_cast<uint32_t>(issued[pipe].size()); }
 };
@@ -62,13 +63,25 @@ std::string Format(const char* format, ...) __attribute__((format(printf, 1, 2))
 std::string Where(Site site);
 
 // hazards.cpp
-void StartHazards();  // at the start of a launch
+struct Party {
+  Pipe pipe;
+  const char* name;
+  Site site;
+};
+// Whether pipe `by` may rely on instruction `number` of pipe `of`.
+bool Knows(const CheckedCore& core, Pipe by, Pipe of, uint32_t number);
+std::string Since(const CheckedCore& core, Pipe pipe, uint32_t number);  // names that instruction
+[[noreturn]] void Report(const char* rule, const Party& party, const char* where, uint64_t place,
+                         const char* verb, const std::string& other);
 uint32_t IssueTo(Pipe pipe, const char* name, Site site);
 void OrderUb(Pipe pipe, const char* name, Site site, uint64_t offset, uint64_t bytes, bool write);
+void CheckPending(const CheckedCore& core);  // at the end of a core
+
+// device_order.cpp
+void StartDeviceOrder();  // at the start of a launch
 // Two cores may write the same bytes to one place without an order: the result is the same.
 enum GmAccess { kRead, kNewBytes, kSameBytes };
 void OrderGm(Pipe pipe, const char* name, Site site, uint64_t address, uint64_t bytes, GmAccess access);
-void CheckPending(const CheckedCore& core);  // at the end of a core
 
 // registry.cpp
 void CheckGm(const char* name, Site site, const void* address, uint64_t bytes, bool write);

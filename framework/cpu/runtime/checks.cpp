@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked build: what an instruction may touch - bounds, alignment, initialised bytes, overlaps - and what it costs.
+// Checked build: what an instruction may touch - bounds, alignment, initialised bytes, overlaps - and what it
+// costs.
 #if AVSG_CPU_CHECKED
 
 #include <algorithm>
@@ -59,8 +60,8 @@ void Instruction::Touch(const View& view, uint64_t offset, uint64_t bytes, Acces
     if (hole != nullptr) {
       const uint64_t first = static_cast<uint64_t>(static_cast<const uint8_t*>(hole) - known);
       Violate("uninitialised", name_, site_,
-              Format("reads byte %llu of its operand (UB offset %llu), which was never written", Big(offset + first),
-                     Big(at + first)));
+              Format("reads byte %llu of its operand (UB offset %llu), which was never written",
+                     Big(offset + first), Big(at + first)));
     }
   } else {
     std::memset(known, access == Access::kWrite ? 1 : 0, bytes);
@@ -70,15 +71,15 @@ void Instruction::Touch(const View& view, uint64_t offset, uint64_t bytes, Acces
 
 void Instruction::Read(const View& view, uint64_t bytes, uint32_t alignment) {
   CheckView(view, 0, bytes, "reads");
-  Require(OffsetOf(view) % alignment == 0, "alignment", "reads an operand at UB offset %llu, not a multiple of %u",
-          Big(OffsetOf(view)), alignment);
+  Require(OffsetOf(view) % alignment == 0, "alignment",
+          "reads an operand at UB offset %llu, not a multiple of %u", Big(OffsetOf(view)), alignment);
   Touch(view, 0, bytes, Access::kRead);
 }
 
 void Instruction::Write(const View& view, uint64_t bytes, uint32_t alignment) {
   CheckView(view, 0, bytes, "writes");
-  Require(OffsetOf(view) % alignment == 0, "alignment", "writes an operand at UB offset %llu, not a multiple of %u",
-          Big(OffsetOf(view)), alignment);
+  Require(OffsetOf(view) % alignment == 0, "alignment",
+          "writes an operand at UB offset %llu, not a multiple of %u", Big(OffsetOf(view)), alignment);
   Touch(view, 0, bytes, Access::kWrite);
 }
 
@@ -88,8 +89,8 @@ void Instruction::Clobber(const View& view, uint64_t offset, uint64_t bytes) {
 
 void Instruction::TouchStrided(const View& view, const Strides& s, Access access) {
   CheckView(view, 0, 0, access == Access::kRead ? "reads" : "writes");
-  Require(OffsetOf(view) % kUbBlock == 0, "alignment", "uses an operand at UB offset %llu, not a multiple of 32",
-          Big(OffsetOf(view)));
+  Require(OffsetOf(view) % kUbBlock == 0, "alignment",
+          "uses an operand at UB offset %llu, not a multiple of 32", Big(OffsetOf(view)));
   const uint32_t per_block = kUbBlock / s.element_bytes;
   for (uint64_t r = 0; r < s.repeats; ++r) {
     for (uint32_t b = 0; b < 8; ++b) {
@@ -114,7 +115,8 @@ void Instruction::OverlapTotal(const View& dst, uint64_t dst_bytes, const View& 
 void Instruction::OverlapNone(const View& dst, uint64_t dst_bytes, const View& src, uint64_t src_bytes) {
   if (dst_bytes == 0 || src_bytes == 0 || dst.address == nullptr || src.address == nullptr) return;
   Require(dst.address + dst_bytes <= src.address || src.address + src_bytes <= dst.address, "overlap",
-          "its result at UB offset %llu overlaps its source at %llu in part", Big(OffsetOf(dst)), Big(OffsetOf(src)));
+          "its result at UB offset %llu overlaps its source at %llu in part", Big(OffsetOf(dst)),
+          Big(OffsetOf(src)));
 }
 
 void Instruction::OverlapStrided(const View& dst, const Strides& to, const View& src, const Strides& from,

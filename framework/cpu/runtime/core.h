@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One vector core as kernels see it: its buffer, its number, its counts. Shared by all levels, so it defines no function.
+// One vector core as kernels see it: its buffer, its number, its counts. Shared by all levels, so it defines
+// no function.
 #ifndef AVSG_CPU_CORE_H
 #define AVSG_CPU_CORE_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked build: cores are fibers of one thread, run one after another in a shuffled order that the seed decides.
+// Checked build: cores are fibers of one thread, run one after another in a shuffled order that the seed
+// decides.
 #if AVSG_CPU_CHECKED
 
 #include <pthread.h>
@@ -125,9 +126,9 @@ bool PassBarrier(Launched& launch) {
   }
   if (waiting == 0) return false;
   if (waiting != launch.num_cores) {
-    launch.violation = Format("rule sync-deadlock: SyncAll at %s: core %d waits for ever, %d of %d cores have ended",
-                              Where(waiter->waits_at).c_str(), waiter->core.index, launch.num_cores - waiting,
-                              launch.num_cores);
+    launch.violation = Format(
+        "rule sync-deadlock: SyncAll at %s: core %d waits for ever, %d of %d cores have ended",
+        Where(waiter->waits_at).c_str(), waiter->core.index, launch.num_cores - waiting, launch.num_cores);
     return false;
   }
   for (int i = 0; i < launch.num_cores; ++i) {
@@ -165,8 +166,8 @@ std::string Where(Site site) {
 
 void Violate(const char* rule, const char* name, Site site, const std::string& detail) {
   Launched& launch = Current();
-  launch.violation = Format("rule %s: %s at %s, core %d: %s", rule, name, Where(site).c_str(), this_core->index,
-                            detail.c_str());
+  launch.violation = Format("rule %s: %s at %s, core %d: %s", rule, name, Where(site).c_str(),
+                            this_core->index, detail.c_str());
   setcontext(&launch.scheduler);  // the fiber is abandoned; kernels own nothing but memory of the core
   __builtin_unreachable();
 }
@@ -198,7 +199,7 @@ std::string Launch(int num_cores, Kernel kernel, void** args) {
   launch.args = args;
   launch.violation.clear();
   launch.random = launch.seed;
-  StartHazards();
+  StartDeviceOrder();
   for (int i = 0; i < num_cores; ++i) Prepare(launch.fibers[i].get(), i, num_cores);
   while (RunPhase(launch) && PassBarrier(launch)) {
   }

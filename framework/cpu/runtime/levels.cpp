@@ -26,8 +26,9 @@ const Kernels* const* Levels() {
   return levels;
 #elif defined(__x86_64__)
   static const Kernels* const levels[] = {&kKernels_x86_64_v3, &kKernels_x86_64_v2, nullptr};
-  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                  __builtin_cpu_supports("fma") && __builtin_cpu_supports("popcnt");
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+                  __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
+                  __builtin_cpu_supports("popcnt");
   return v3 ? levels : levels + 1;
 #else
   static const Kernels* const levels[] = {&kKernels_portable, nullptr};

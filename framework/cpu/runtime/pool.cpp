@@ -70,7 +70,8 @@ class Pool {
     for (int i = 0; i < num_cores; ++i) {
       cores_[i].num_cores = num_cores;
       cores_[i].counts = avsg_cpu_core_counts{};
-      cores_[i].late.num_done = cores_[i].late.num_queued;  // what a launch left behind must not reach the next
+      cores_[i].late.num_done =
+          cores_[i].late.num_queued;  // what a launch left behind must not reach the next
     }
     if (num_cores == 1) {
       RunCore(0, kernel, args);
@@ -81,7 +82,8 @@ class Pool {
     arrived_.store(0, std::memory_order_relaxed);
     running_.store(num_cores, std::memory_order_release);
     spins_ = num_cores <= NumHardwareThreads() ? kSpins : 0;
-    // The number of cores travels with the launch number, so that a thread of a smaller launch that wakes late sees both.
+    // The number of cores travels with the launch number, so that a thread of a smaller launch that wakes
+    // late sees both.
     start_.Set((start_.Value() / kCoresField + 1) * kCoresField + static_cast<uint64_t>(num_cores));
     RunCore(0, kernel, args);
     const uint64_t before = done_.Value();

@@ -45,8 +45,9 @@ void CheckGm(const char* name, Site site, const void* address, uint64_t bytes, b
   }
   const char* verb = write ? "writes" : "reads";
   if (readable) {
-    Violate("gm-read-only", name, site, Format("%s %llu bytes of %s, which is an input", verb,
-                                               static_cast<unsigned long long>(bytes), near->name.c_str()));
+    Violate("gm-read-only", name, site,
+            Format("%s %llu bytes of %s, which is an input", verb, static_cast<unsigned long long>(bytes),
+                   near->name.c_str()));
   }
   if (near != nullptr) {
     Violate("gm-bounds", name, site,
@@ -54,8 +55,9 @@ void CheckGm(const char* name, Site site, const void* address, uint64_t bytes, b
                    static_cast<unsigned long long>(bytes), static_cast<long long>(begin - near->begin),
                    near->name.c_str(), static_cast<unsigned long long>(near->end - near->begin)));
   }
-  Violate("gm-bounds", name, site, Format("%s %llu bytes at %p, outside every buffer of the launch", verb,
-                                          static_cast<unsigned long long>(bytes), address));
+  Violate("gm-bounds", name, site,
+          Format("%s %llu bytes at %p, outside every buffer of the launch", verb,
+                 static_cast<unsigned long long>(bytes), address));
 }
 
 }  // namespace avsg_cpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked build: modelled cycles. The scalar unit issues in order, each pipe works in order, flags and barriers join
-// them. Figures are those of the A2 cost model; several are assumed, none was measured on a chip.
+// Checked build: modelled cycles. The scalar unit issues in order, each pipe works in order, flags and
+// barriers join them. Figures are those of the A2 cost model; several are assumed, none was measured on a
+// chip.
 #if AVSG_CPU_CHECKED
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace avsg_cpu {
 namespace {
 
 constexpr double kVectorHead = 24.0;
-constexpr double kBarrierCycles = 20.0;     // also a wait for a flag
+constexpr double kBarrierCycles = 20.0;  // also a wait for a flag
 constexpr double kDmaIssue = 20.6;
 constexpr double kDmaBytesPerCycle = 23.4;  // 43 GB/s at 1.85 GHz
 constexpr double kDmaLatency = 600.0;       // device memory

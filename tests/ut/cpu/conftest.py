@@ -16,7 +16,27 @@ HALF = 64 * 1024
 OPERAND = 16 * 1024
 FLAGS = ["-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra", f"-I{CPU}", f"-I{HERE}"]
 LEVELS = ["x86-64-v2", "x86-64-v3", "checked"] if platform.machine() == "x86_64" else ["portable", "checked"]
-KERNEL_SOURCES = ["operations.cpp", "broken.cpp", "driver.cpp"]
+KERNEL_SOURCES = [
+    "operations.cpp",
+    "operations_move.cpp",
+    "operations_memory.cpp",
+    "broken.cpp",
+    "broken_order.cpp",
+    "driver.cpp",
+]
+DTYPES = {
+    "int16_t": np.int16,
+    "uint16_t": np.uint16,
+    "int32_t": np.int32,
+    "uint32_t": np.uint32,
+    "float": np.float32,
+}
+UNTOUCHED = 0xEE
+
+
+def untouched(out, start):
+    """All bytes from `start` on still hold what was there before."""
+    return bool((out[start:] == UNTOUCHED).all())
 
 
 class RuleBroken(Exception):
@@ -28,10 +48,10 @@ class CoreCounts(ctypes.Structure):
 
     _fields_ = [
         (name, ctypes.c_uint64)
-        for name in (
-            "vector_instructions vector_repeats gathered_words scalar_loads scalar_stores gm_scalars dmas "
-            "dma_bytes_in dma_bytes_out barriers flags syncs"
-        ).split()
+        for name in [
+            *("vector_instructions", "vector_repeats", "gathered_words", "scalar_loads", "scalar_stores"),
+            *("gm_scalars", "dmas", "dma_bytes_in", "dma_bytes_out", "barriers", "flags", "syncs"),
+        ]
     ] + [("serial_cycles", ctypes.c_double), ("pipe_cycles", ctypes.c_double)]
 
 
@@ -47,7 +67,7 @@ class Cpu:
         self.library.avsg_cpu_shuffle.argtypes = [ctypes.c_uint64]
 
     def run(self, name, *operands, p=(), num_cores=1, before=0xEE):
-        """Runs a kernel; operands go to A, B, C, D. Returns the 64 KiB result, which held `before` in every byte."""
+        """Runs a kernel on operands A, B, C, D. Returns its 64 KiB result; each byte held `before`."""
         inputs = np.zeros(HALF, np.uint8)
         for i, operand in enumerate(operands):
             data = np.frombuffer(np.ascontiguousarray(operand).tobytes(), np.uint8)
@@ -60,8 +80,13 @@ class Cpu:
         parameters[: len(p)] = p
         message = ctypes.create_string_buffer(2000)
         failed = self.library.run(
-            name.encode(), num_cores, inputs.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p),
-            parameters.ctypes.data_as(ctypes.c_void_p), message, len(message),
+            name.encode(),
+            num_cores,
+            inputs.ctypes.data_as(ctypes.c_void_p),
+            out.ctypes.data_as(ctypes.c_void_p),
+            parameters.ctypes.data_as(ctypes.c_void_p),
+            message,
+            len(message),
         )
         if failed:
             raise RuleBroken(message.value.decode())
@@ -79,10 +104,21 @@ def compile_objects(level: str, folder: Path) -> list:
     march = [f"-march={level}"] if level.startswith("x86") else []
     identifier = level.replace("-", "_")
     jobs = []
-    for name in ["hardware.cpp", "pool.cpp", "fibers.cpp", "checks.cpp", "hazards.cpp", "registry.cpp", "timeline.cpp"]:
+    for name in [
+        "hardware.cpp",
+        "pool.cpp",
+        "fibers.cpp",
+        "checks.cpp",
+        "hazards.cpp",
+        "device_order.cpp",
+        "registry.cpp",
+        "timeline.cpp",
+    ]:
         jobs.append((CPU / "runtime" / name, [f"-DAVSG_CPU_CHECKED={checked}"]))
     for name in KERNEL_SOURCES:
-        jobs.append((HERE / name, [f"-DAVSG_CPU_CHECKED={checked}", f"-DAVSG_CPU_LEVEL={identifier}", *march]))
+        jobs.append(
+            (HERE / name, [f"-DAVSG_CPU_CHECKED={checked}", f"-DAVSG_CPU_LEVEL={identifier}", *march])
+        )
 
     def compile_one(job):
         source, definitions = job
@@ -104,7 +140,9 @@ def builds(tmp_path_factory):
         if level not in done:
             objects = compile_objects(level, folder)
             library = folder / f"lib{level}.so"
-            subprocess.run(["g++", "-shared", *map(str, objects), "-o", str(library), "-lpthread"], check=True)
+            subprocess.run(
+                ["g++", "-shared", *map(str, objects), "-o", str(library), "-lpthread"], check=True
+            )
             done[level] = (Cpu(level, library), objects)
         return done[level]
 

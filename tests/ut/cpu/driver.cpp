@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface of the test driver: runs a registered kernel by name.
+#include "driver.h"
+
 #include <cstdio>
 #include <cstring>
 
 #include "avsg_cpu.h"
-#include "driver.h"
 
 Registry& Kernels() {
   static Registry registry;
@@ -14,7 +15,8 @@ Registry& Kernels() {
 extern "C" {
 
 // in and out: 64 KiB each. The sentence of a broken rule goes to message. Returns 0, or 1 with a message.
-int run(const char* name, int num_cores, void* in, void* out, int64_t* parameters, char* message, int message_bytes) {
+int run(const char* name, int num_cores, void* in, void* out, int64_t* parameters, char* message,
+        int message_bytes) {
   const auto found = Kernels().find(name);
   if (found == Kernels().end()) {
     std::snprintf(message, static_cast<size_t>(message_bytes), "no kernel %s", name);

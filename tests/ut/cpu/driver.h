@@ -18,12 +18,19 @@ struct Registered {
   Registered(const char* name, avsg_cpu::Kernel kernel) { Kernels()[name] = kernel; }
 };
 
-#define KERNEL(name)                                    \
-  static void name(void** args);                        \
+#define KERNEL(name)                                      \
+  static void name(void** args);                          \
   static const Registered registered_##name(#name, name); \
   static void name(void** args)
 
-// GM: in (64 KiB), out (64 KiB), parameters int64 [16]. UB: the same two, then scratch. Operands A to D are 16 KiB each.
+inline GlobalTensor<int32_t> Global(void* address) {
+  GlobalTensor<int32_t> tensor;
+  tensor.SetGlobalBuffer(static_cast<int32_t*>(address));
+  return tensor;
+}
+
+// GM: in (64 KiB), out (64 KiB), parameters int64 [16]. UB: the same two, then scratch. Operands A to D are
+// 16 KiB each.
 constexpr uint32_t kHalf = 64 * 1024;
 constexpr uint32_t kOperand = 16 * 1024;
 

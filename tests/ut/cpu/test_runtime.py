@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches: cores, barriers, counts, modelled cycles, forks, concurrent callers, and symbols of the levels."""
+"""Launches: cores, barriers, counts, modelled cycles, forks, concurrent callers, symbols of the levels."""
 
 import multiprocessing
 import os
@@ -80,6 +80,7 @@ def test_select_costs_its_hidden_instruction_and_barriers(checked):
 
 def test_modelled_cycles_of_an_add(checked):
     """24 cycles and one per 64 lanes; the frame's three copies and two barriers are subtracted."""
+
     def cycles(count):
         checked.run("Add_int32_t", p=[count])
         return checked.counts()[0].serial_cycles
@@ -133,8 +134,9 @@ def test_callers_on_several_threads_queue(cpu):
 
 def defined_symbols(path):
     """Global and weak symbols that an object defines."""
-    lines = subprocess.run(["nm", "--defined-only", "--extern-only", str(path)], check=True, capture_output=True,
-                           text=True).stdout.splitlines()
+    lines = subprocess.run(
+        ["nm", "--defined-only", "--extern-only", str(path)], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     return {line.split()[2] for line in lines}
 
 
@@ -145,9 +147,20 @@ def test_levels_share_no_symbol(tmp_path):
     for level in LEVELS[:2]:
         target = tmp_path / f"{level}.o"
         subprocess.run(
-            ["g++", *FLAGS, "-O0", f"-march={level}", "-DAVSG_CPU_CHECKED=0",
-             f"-DAVSG_CPU_LEVEL={level.replace('-', '_')}", f"-I{HERE.parents[2] / 'op_kernel'}", "-c",
-             str(CPU / "kernels.cpp"), "-o", str(target)], check=True,
+            [
+                "g++",
+                *FLAGS,
+                "-O0",
+                f"-march={level}",
+                "-DAVSG_CPU_CHECKED=0",
+                f"-DAVSG_CPU_LEVEL={level.replace('-', '_')}",
+                f"-I{HERE.parents[2] / 'op_kernel'}",
+                "-c",
+                str(CPU / "kernels.cpp"),
+                "-o",
+                str(target),
+            ],
+            check=True,
         )
         names.append(defined_symbols(target))
     assert len(names[0]) > 50 and names[0] & names[1] == set()
