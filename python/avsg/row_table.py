@@ -27,8 +27,10 @@ class RowTable:
     the life of a pool: a second table for the same pool would repeat leases, so call
     `pool.reset(range(num_rows))` in between. Renew a lease whenever the KV behind token numbers may have
     changed: resume after preemption, fork, re-prefill, a rewrite of committed host KV or a decode step that
-    went around the pool, a load that was skipped; renew_all after a change of weights. Every method may be
-    called from any thread. Errors: RowTableFull when every row has an owner, OverflowError when leases run
+    went around the pool, a load that was skipped, and a roll-back of committed tokens (the step that decodes
+    the first of them again counts it as verified, so its old row would hit; rejected drafts were never
+    verified and need nothing); renew_all after a change of weights. Every method may be called from any
+    thread. Errors: RowTableFull when every row has an owner, OverflowError when leases run
     out, KeyError for an unknown sequence, ValueError for a sequence that is admitted twice.
     """
 
