@@ -81,8 +81,12 @@ def _read(path: Path) -> tuple[np.ndarray, dict]:
             tokens, meta_text = arrays["topk"], str(arrays["meta"])
     except TraceError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise TraceError(f"{path} is not a readable .npz file ({error}).") from None
+    except OSError as error:
+        raise TraceError(f"{path} cannot be read ({error.strerror or error}).") from None
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        raise TraceError(
+            f"{path} is not a trace: an .npz file with the arrays topk and meta is needed."
+        ) from None
     try:
         meta = json.loads(meta_text)
     except json.JSONDecodeError as error:

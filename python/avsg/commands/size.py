@@ -77,7 +77,7 @@ def size(
     table.add_row("workspace of a call", "", f"{report.workspace_bytes:,} B")
     console = common.console()
     console.print(
-        f"S {config.num_slots:,}, top_k {top_k:,}, {queries} queries a step, rows of {row_bytes:,} bytes, "
+        f"S {config.num_slots:,}, top_k {top_k:,}, queries a step: {queries}, rows of {row_bytes:,} bytes, "
         f"library {library}"
     )
     console.print(table)
