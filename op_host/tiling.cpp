@@ -198,8 +198,7 @@ std::string CheckPoolShape(const PoolShape& shape, const Platform& platform) {
   if (FitMatch(shape.num_slots, shape.top_k, platform, &tiling)) return "";
   const int32_t largest = LargestNumSlots(shape.top_k, platform);
   return "num_slots = " + Number(shape.num_slots) + " with top_k = " + Number(shape.top_k) +
-         " does not fit the on-chip buffer of " + platform.name + " (" + Number(platform.ub_bytes) +
-         " bytes); " +
+         " does not fit the on-chip buffer (" + Number(platform.ub_bytes) + " usable bytes of UB); " +
          (largest > 0 ? "the largest num_slots that fits this top_k is " + Number(largest) + "."
                       : "no num_slots fits this top_k, take a smaller one.");
 }
