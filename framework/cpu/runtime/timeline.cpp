@@ -55,7 +55,7 @@ void SpendDma(Pipe pipe, uint64_t bytes) {
   const double cycles = kDmaIssue + static_cast<double>(bytes) / kDmaBytesPerCycle;
   core.now[pipe] = std::max(core.now[pipe], core.now[kScalar]) + cycles;
   core.done[pipe] = core.now[pipe] + kDmaLatency;
-  Spend(cycles);
+  Spend(cycles + kDmaLatency);
 }
 
 void ScalarFollows(Pipe pipe) {

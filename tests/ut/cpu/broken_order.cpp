@@ -67,6 +67,19 @@ KERNEL(flag_before_use) {  // the flag covers only what came before it
   WaitFlag<HardEvent::V_MTE3>(0);
   DataCopy(Global(args[1]), f.Out<int32_t>(), 64);  // BREAKS read-after-write
 }
+KERNEL(flag_of_another_pipe) {
+  Frame f(args);
+  Adds(f.Out<int32_t>(), f.Operand<int32_t>(0), 1, 64);
+  SetFlag<HardEvent::MTE2_MTE3>(0);
+  WaitFlag<HardEvent::MTE2_MTE3>(0);
+  DataCopy(Global(args[1]), f.Out<int32_t>(), 64);  // BREAKS read-after-write
+}
+KERNEL(barrier_of_another_pipe) {
+  Frame f(args);
+  DataCopy(f.Operand<int32_t>(0), Global(args[0]), 64);
+  PipeBarrier<PIPE_V>();
+  Adds(f.Out<int32_t>(), f.Operand<int32_t>(0), 1, 64);  // BREAKS read-after-write
+}
 KERNEL(vector_overwrites_vector) {
   Frame f(args);
   Adds(f.Out<int32_t>(), f.Operand<int32_t>(0), 1, 64);
@@ -155,6 +168,15 @@ KERNEL(well_ordered) {
   DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(line);
   PipeBarrier<PIPE_ALL>();
   DataCopy(f.Operand<int32_t>(2), Global(args[1])[1024], 8);
+}
+KERNEL(well_ordered_chain) {  // what the vector pipe waited for, its flag passes on
+  Frame f(args);
+  DataCopy(f.Operand<int32_t>(0), Global(args[0]), 64);
+  SetFlag<HardEvent::MTE2_V>(0);
+  WaitFlag<HardEvent::MTE2_V>(0);
+  SetFlag<HardEvent::V_MTE3>(0);
+  WaitFlag<HardEvent::V_MTE3>(0);
+  DataCopy(Global(args[1]), f.Operand<int32_t>(0), 64);
 }
 // Neighbouring bytes of one line from two cores, then each other's after SyncAll.
 KERNEL(well_ordered_cores) {

@@ -62,6 +62,27 @@ KERNEL(DataCopyPad_out) {
                                 static_cast<uint32_t>(f.p[3]), static_cast<uint32_t>(f.p[2]), 0));
 }
 
+// The first half of the result is read before the copy is waited for, the second half behind the wait.
+KERNEL(copy_not_awaited) {
+  Frame f(args);
+  const auto out = f.Out<int32_t>();
+  DataCopy(f.Scratch<int32_t>(), Global(args[1]), 8);
+  PipeBarrier<PIPE_ALL>();
+  DataCopy(f.Scratch<int32_t>(), Global(args[0]), 8);
+  Adds(out, f.Scratch<int32_t>(), 0, 8);
+  SetFlag<HardEvent::MTE2_V>(0);
+  WaitFlag<HardEvent::MTE2_V>(0);
+  Adds(out[8], f.Scratch<int32_t>(), 0, 8);
+  f.Finish();
+}
+KERNEL(marks) {
+  Frame f(args);
+  Adds(f.Out<int32_t>(), f.Operand<int32_t>(0), 1, 64);
+  avsg_cpu::Mark(3);
+  PipeBarrier<PIPE_V>();
+  Adds(f.Out<int32_t>(), f.Out<int32_t>(), 1, 64);
+}
+
 KERNEL(scalars) {  // views of other types and bytes of other widths see the same memory
   Frame f(args);
   const auto a = f.Operand<int32_t>(0);

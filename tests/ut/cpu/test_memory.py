@@ -89,3 +89,9 @@ def test_tensor_list_is_read_as_it_is_built(cpu):
     inputs[1024:1028].view(np.int32)[0] = 41
     inputs[2048:2052].view(np.int32)[0] = 42
     assert cpu.run_raw("tensor_list", inputs)[:12].view(np.int32).tolist() == [2, 41, 42]
+
+
+def test_copy_arrives_when_it_is_waited_for(fast):
+    out = fast.run("copy_not_awaited", np.arange(8, dtype=np.int32))
+    assert (out[:32] == UNTOUCHED).all()
+    assert out[32:64].view(np.int32).tolist() == list(range(8))

@@ -49,6 +49,7 @@ def test_every_rule_has_a_planted_violation():
     "kernel,num_cores",
     [
         ("well_ordered", 1),
+        ("well_ordered_chain", 1),
         ("well_ordered_cores", 5),
         ("well_ordered_turns", 2),
         ("well_ordered_same_bytes", 2),

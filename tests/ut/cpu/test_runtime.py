@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launches: cores, barriers, counts, modelled cycles, forks, concurrent callers, symbols of the levels."""
 
+import ctypes
 import multiprocessing
 import os
 import subprocess
@@ -9,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from .conftest import CPU, FLAGS, HERE, LEVELS, RuleBroken
+from .conftest import CPU, FLAGS, HERE, LEVELS, CoreCounts, RuleBroken
 
 
 def expected_rounds(num_rounds, num_cores):
@@ -65,6 +66,20 @@ def test_counts_belong_to_a_core_and_to_the_last_launch(cpu):
         assert [core.syncs for core in cpu.counts(3)] == [2, 0, 0]
     finally:
         cpu.library.avsg_cpu_count(0)
+
+
+def test_mark_keeps_the_counts_so_far(cpu):
+    cpu.library.avsg_cpu_count(1)
+    try:
+        cpu.run("marks")
+    finally:
+        cpu.library.avsg_cpu_count(0)
+    mark = CoreCounts()
+    assert cpu.library.avsg_cpu_mark_counts(3, ctypes.byref(mark)) == 0
+    end = cpu.counts()[0]
+    assert (mark.vector_instructions, end.vector_instructions) == (1, 2)
+    assert not cpu.checked or mark.pipe_cycles < end.pipe_cycles
+    assert cpu.library.avsg_cpu_mark_counts(32, ctypes.byref(mark)) == 1
 
 
 def test_counting_is_off_by_default(fast):
