@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import mindspore as ms
+import numpy as np
 
 from .. import layout
 from ..config import PoolConfig
@@ -73,21 +74,27 @@ class Signature:
                         name, f"a tensor of {dtype}", f"only {wanted}", f"convert it with .astype({wanted})"
                     )
                 )
-            if name.endswith("]") and dtype != by_name["host_kv" + name[name.index("[") :]]:
-                raise TypeError(
-                    sentence(
-                        name,
-                        f"a tensor of {dtype}",
-                        f"only the dtype of its host_kv, {by_name['host_kv' + name[name.index('[') :]]},",
-                        "use one dtype for all tensors of a payload",
+            if name.endswith("]"):
+                host_kv = by_name["host_kv" + name[name.index("[") :]]
+                if _item_bytes(dtype) != _item_bytes(host_kv):
+                    raise TypeError(
+                        sentence(
+                            name,
+                            f"a tensor of {dtype}",
+                            f"only a dtype as wide as that of its host_kv, {host_kv},",
+                            "use one dtype for all tensors of a payload",
+                        )
                     )
-                )
         counts = {"match": len(PLAN_FIELDS), "step": len(PLAN_FIELDS) + 1}
         return (ms.int32,) * counts[self.kind] if self.kind in counts else ms.int32
 
 
 def _element(dtype: object) -> object:
     return dtype.element_type() if hasattr(dtype, "element_type") else dtype
+
+
+def _item_bytes(dtype: object) -> int:
+    return 2 if dtype == ms.bfloat16 else np.dtype(ms.dtype_to_nptype(dtype)).itemsize
 
 
 def _expect(shapes: dict[str, tuple[int, ...]], name: str, wanted: tuple[int, ...], meaning: str) -> None:
