@@ -69,7 +69,7 @@ TOKENS = (
         file="op_kernel/match_mark.h",
         old="  AndMask(old, slot_mask_, count);\n",
         new="",
-        tests=checked(*vector("cpu-checked", "dsa_2k_exact")),
+        tests=checked(f"{LAW}test_hits_move_towards_now_and_no_other_slot_does[cpu-checked]"),
     ),
     Mutation(
         name="match-does-not-end-slots-by-minus-one",
@@ -159,6 +159,14 @@ VICTIMS = (
         old="    slot_stamp_.SetValue(static_cast<uint32_t>(pair) / 4, now);\n",
         new="",
         tests=checked(*vector("cpu-checked", "flag2")),
+    ),
+    Mutation(
+        name="match-stamps-marked-late-slots-one-step-old",
+        rule="COLLECT: stamps of late become step, here where slots are marked by sorting",
+        file=COLLECT,
+        old="Select(slot_stamp_, slot_mask_, slot_stamp_, now,",
+        new="Select(slot_stamp_, slot_mask_, slot_stamp_, now - 1.0f,",
+        tests=checked(*vector("cpu-checked", "dsa_2k_exact")),
     ),
     Mutation(
         name="match-stamps-all-promised-in-the-fourth-pass",

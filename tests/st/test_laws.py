@@ -49,6 +49,29 @@ def test_third_pass_stamps_all_promised_slots(library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
+def test_hits_move_towards_now_and_no_other_slot_does(library):
+    """REFRESH of 704 slots in a step, so many that a chip marks them by sorting; 320 others are as old."""
+    num_slots, top_k = 1024, 704
+    pool = avsg.Pool(avsg.PoolConfig(1, num_slots, top_k), library=library)
+    words = lines([num_slots], [num_slots], [0])
+    hit = np.arange(top_k, dtype=np.int32)[None, None]
+    pool.match(hit, **words)
+    pool.match(hit + (num_slots - top_k), **words)
+    _, slot_token, slot_stamp, _ = layout.state_views(num_slots, pool.state[0])
+    assert sorted(slot_token[:num_slots].tolist()) == list(range(num_slots))
+    for step in range(3, 9):
+        age = step - slot_stamp[:num_slots].astype(int)
+        lag = min(max(step >> 2, layout.LAG_MIN_SMALL), layout.LAG_MAX)
+        moved = np.maximum(step - np.maximum(age - (age >> 2) - lag + 1, 0), max(step - (3 * step >> 2), 1))
+        is_hit = (slot_token[:num_slots] < top_k) & (age >= lag)
+        expected = np.where(is_hit, moved, slot_stamp[:num_slots])
+        plan = pool.match(hit, **words)
+        missed = np.isin(slot_token[:num_slots], plan.miss_tokens[0, : plan.num_misses[0]])
+        np.testing.assert_array_equal(slot_stamp[:num_slots][~missed], expected[~missed], f"step {step}")
+        assert is_hit.sum() >= 640, "fewer are written slot by slot"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_only_tokens_from_zero_to_limit_get_slots(library):
     """PROBE: 0 and limit - 1 are tokens, -1 is padding, limit is a bad token: counted, flag 16, no slot."""
     pool = avsg.Pool(avsg.PoolConfig(1, 64, 8), library=library)
