@@ -161,7 +161,7 @@ struct StoreTiling {
 };
 
 // UB of Load and Store; in the fused entry it lies behind Match's.
-constexpr int32_t kCopyWindow = 64;  // plan entries whose block ids are fetched together
+constexpr int32_t kCopyWindow = 64;  // plan entries, and batch entries, that are fetched together
 struct CopyUb {
   uint32_t window;       // kCopyWindowBytes
   uint32_t rows;         // ring of num_buffers chunks
@@ -170,8 +170,9 @@ struct CopyUb {
   uint32_t search;       // Store only: int32 [2, kStoreSearch], masks and scratch
   uint32_t total;
 };
-constexpr int32_t kCopyWindowBytes =
-    4 * kCopyWindow * (2 + 8) + 512;    // tokens, slots, one 32-byte block per id, scalars
+constexpr int32_t kBlockIdWords =
+    8 * kCopyWindow;  // an entry's block ids, or a 32-byte block for each of a window
+constexpr int32_t kCopyWindowBytes = 4 * (5 * kCopyWindow + kBlockIdWords + 16);
 constexpr int32_t kMaxCopyBuffers = 6;  // event ids 0..5; 7 belongs to vector_util.h
 constexpr int32_t kStoreSearch = 1024;  // new rows searched at once for a later write of the same token
 

@@ -28,7 +28,11 @@ class Load {
  public:
   __aicore__ inline Load(const LoadTiling& tiling, const CopyUb& copy_ub, const LoadArgs& args,
                          TBuf<TPosition::VECCALC>& ub)
-      : tiling_(tiling), args_(args), window_(copy_ub, ub), ring_(copy_ub, ub) {
+      : tiling_(tiling),
+        args_(args),
+        window_(copy_ub, ub),
+        ring_(copy_ub, ub),
+        whole_line_(tiling.max_blocks <= kBlockIdWords) {
     for (int32_t p = 0; p < tiling.num_payloads; ++p) {
       host_kv_[p] = TensorOf(args.host_kv, p);
       device_kv_[p] = TensorOf(args.device_kv, p);
@@ -44,11 +48,8 @@ class Load {
   __aicore__ inline void Finish();
 
  private:
-  __aicore__ inline int32_t NumMisses(int32_t num_misses, int32_t row) {
-    return row < 0 || row >= tiling_.num_rows ? 0 : MinOf(MaxOf(num_misses, 0), tiling_.plan_width);
-  }
-  __aicore__ inline int64_t CountMisses();
-  __aicore__ inline void OpenEntry(int32_t entry);
+  __aicore__ inline int32_t MissesOf(int32_t entry);
+  __aicore__ inline void NextEntry();
   __aicore__ inline int32_t FetchWindow();
   __aicore__ inline void CopyEntry(int32_t index);
   __aicore__ inline void Poison();
@@ -61,9 +62,12 @@ class Load {
   GM_ADDR fresh_[kMaxPayloads];
   GM_ADDR device_kv_[kMaxPayloads];
 
+  bool whole_line_;  // an entry's block ids fit UB together
+
   // Position in the list of all misses
-  int64_t left_ = 0;  // entries of the share not copied yet
-  int64_t skip_ = 0;  // entries of the list before the share, from entry_'s line on
+  int64_t left_ = 0;   // entries of the share not copied yet
+  int64_t skip_ = 0;   // entries of the list before the share, from entry_'s line on
+  int32_t tile_ = -1;  // first of the batch entries in UB
   int32_t entry_ = -1;
   int32_t line_ = 0;  // next plan entry of entry_'s line
   int32_t line_end_ = 0;
@@ -74,46 +78,49 @@ class Load {
   int32_t bad_ = 0;
 };
 
-__aicore__ inline int64_t Load::CountMisses() {
-  int64_t total = 0;
-  for (int32_t first = 0; first < tiling_.num_entries; first += kCopyWindow) {
-    const int32_t count = MinOf(kCopyWindow, tiling_.num_entries - first);
-    window_.Fetch(window_.tokens(), args_.num_misses, first, count);
-    window_.Fetch(window_.slots(), args_.rows, first, count);
-    Sync<HardEvent::MTE2_S>();
-    for (int32_t i = 0; i < count; ++i) {
-      total += NumMisses(window_.tokens().GetValue(i), window_.slots().GetValue(i));
-    }
+// Misses of a batch entry; none if its row is no row, whatever the plan holds.
+__aicore__ inline int32_t Load::MissesOf(int32_t entry) {
+  const int32_t tile = entry / kCopyWindow * kCopyWindow;
+  if (tile != tile_) {
+    tile_ = tile;
+    const int32_t count = MinOf(kCopyWindow, tiling_.num_entries - tile);
     Sync<HardEvent::S_MTE2>();
+    window_.Fetch(window_.num_misses(), args_.num_misses, tile, count);
+    window_.Fetch(window_.rows(), args_.rows, tile, count);
+    window_.Fetch(window_.verified_lens(), args_.verified_lens, tile, count);
+    Sync<HardEvent::MTE2_S>();
   }
-  return total;
+  const int32_t row = window_.rows().GetValue(entry - tile);
+  if (row < 0 || row >= tiling_.num_rows) return 0;
+  return MinOf(MaxOf(window_.num_misses().GetValue(entry - tile), 0), tiling_.plan_width);
 }
 
 __aicore__ inline void Load::Begin() {
-  const int64_t total = CountMisses();
+  int64_t total = 0;
+  for (int32_t entry = 0; entry < tiling_.num_entries; ++entry) total += MissesOf(entry);
   const int64_t core = GetBlockIdx();
   skip_ = core * total / tiling_.num_cores;
   left_ = (core + 1) * total / tiling_.num_cores - skip_;
 }
 
-__aicore__ inline void Load::OpenEntry(int32_t entry) {
-  entry_ = entry;
-  poisoned_ = false;
-  Sync<HardEvent::S_MTE2>();
-  window_.Fetch(window_.scalar(0), args_.num_misses, entry, 1);
-  window_.Fetch(window_.scalar(1), args_.rows, entry, 1);
-  window_.Fetch(window_.scalar(2), args_.verified_lens, entry, 1);
-  Sync<HardEvent::MTE2_S>();
-  row_ = window_.scalar(1).GetValue(0);
-  verified_len_ = window_.scalar(2).GetValue(0);
-  line_end_ = NumMisses(window_.scalar(0).GetValue(0), row_);
+__aicore__ inline void Load::NextEntry() {
+  entry_ += 1;
+  line_end_ = MissesOf(entry_);
   line_ = static_cast<int32_t>(skip_ < line_end_ ? skip_ : line_end_);
   skip_ -= line_;
+  if (line_ == line_end_) return;
+  row_ = window_.rows().GetValue(entry_ - tile_);
+  verified_len_ = window_.verified_lens().GetValue(entry_ - tile_);
+  poisoned_ = false;
+  if (!whole_line_) return;
+  Sync<HardEvent::S_MTE2>();
+  window_.Fetch(window_.block_ids(), args_.block_table, int64_t{entry_} * tiling_.max_blocks,
+                tiling_.max_blocks);
 }
 
 // Brings the next plan entries and their block ids to UB; returns how many.
 __aicore__ inline int32_t Load::FetchWindow() {
-  while (line_ == line_end_) OpenEntry(entry_ + 1);
+  while (line_ == line_end_) NextEntry();
   int32_t count = MinOf(kCopyWindow, line_end_ - line_);
   if (count > left_) count = static_cast<int32_t>(left_);
   const int64_t at = int64_t{entry_} * tiling_.plan_width + line_;
@@ -121,12 +128,13 @@ __aicore__ inline int32_t Load::FetchWindow() {
   window_.Fetch(window_.tokens(), args_.miss_tokens, at, count);
   window_.Fetch(window_.slots(), args_.miss_slots, at, count);
   Sync<HardEvent::MTE2_S>();
-  for (int32_t i = 0; i < count; ++i) {
+  for (int32_t i = 0; i < count && !whole_line_; ++i) {
     const int32_t block = window_.tokens().GetValue(i) / tiling_.block_size;
     if (block < 0 || block >= tiling_.max_blocks) continue;
-    window_.Fetch(window_.block_id(i), args_.block_table, int64_t{entry_} * tiling_.max_blocks + block, 1);
+    window_.Fetch(window_.block_ids()[8 * i], args_.block_table, int64_t{entry_} * tiling_.max_blocks + block,
+                  1);
   }
-  Sync<HardEvent::MTE2_S>();
+  if (!whole_line_) Sync<HardEvent::MTE2_S>();
   line_ += count;
   left_ -= count;
   return count;
@@ -148,7 +156,8 @@ __aicore__ inline void Load::CopyEntry(int32_t index) {
       tiling_.has_fresh != 0 && verified_len_ >= 1 && fresh_index >= 0 && fresh_index < tiling_.num_queries;
   int64_t host_row = -1;
   if (in_plan && !from_fresh) {
-    host_row = window_.HostRow(index, token, tiling_.block_size, tiling_.max_blocks, tiling_.num_host_blocks);
+    const int32_t at = whole_line_ ? token / tiling_.block_size : 8 * index;
+    host_row = window_.HostRow(at, token, tiling_.block_size, tiling_.max_blocks, tiling_.num_host_blocks);
   }
   const bool good = in_plan && (from_fresh || host_row >= 0);
   if (good) {
@@ -176,10 +185,10 @@ __aicore__ inline void Load::CopyEntry(int32_t index) {
 // The row's next step starts from a reset.
 __aicore__ inline void Load::Poison() {
   poisoned_ = true;
-  window_.scalar(3).SetValue(0, 1);
+  window_.poison().SetValue(0, 1);
   Sync<HardEvent::S_MTE3>();
   CopyOut(Global<int32_t>(args_.state, row_ * tiling_.state_stride_bytes + 4 * kHeaderPoison),
-          window_.scalar(3), 4);
+          window_.poison(), 4);
 }
 
 __aicore__ inline void Load::Finish() {

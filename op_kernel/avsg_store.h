@@ -74,16 +74,17 @@ __aicore__ inline void Store::StoreWindow(int32_t first, int32_t count) {
     const int32_t entry = window_.slots().GetValue(i);
     const int32_t block = position / tiling_.block_size;
     if (position < 0 || block >= tiling_.max_blocks || entry < 0 || entry >= tiling_.num_entries) continue;
-    window_.Fetch(window_.block_id(i), args_.block_table, int64_t{entry} * tiling_.max_blocks + block, 1);
+    window_.Fetch(window_.block_ids()[8 * i], args_.block_table, int64_t{entry} * tiling_.max_blocks + block,
+                  1);
   }
   Sync<HardEvent::MTE2_S>();
   for (int32_t i = 0; i < count; ++i) {
     const int32_t position = window_.tokens().GetValue(i);
     const int32_t entry = window_.slots().GetValue(i);
     const bool named = position >= 0 && position < kMaxTokens && entry >= 0 && entry < tiling_.num_entries;
-    const int64_t host_row =
-        named ? window_.HostRow(i, position, tiling_.block_size, tiling_.max_blocks, tiling_.num_host_blocks)
-              : -1;
+    const int64_t host_row = named ? window_.HostRow(8 * i, position, tiling_.block_size, tiling_.max_blocks,
+                                                     tiling_.num_host_blocks)
+                                   : -1;
     if (host_row < 0) {
       skipped_ += 1;
       continue;

@@ -9,7 +9,8 @@
 
 namespace sparse_gather {
 
-// int32 [64] tokens, int32 [64] slots, a 32-byte block for each of 64 block ids, and sixteen 32-byte scalars.
+// What a core knows of the plan: a window of plan entries, their block ids, a tile of batch entries. int32
+// all.
 class CopyWindow {
  public:
   __aicore__ inline CopyWindow(const CopyUb& at, TBuf<TPosition::VECCALC>& ub)
@@ -22,38 +23,40 @@ class CopyWindow {
 
   __aicore__ inline LocalTensor<int32_t> tokens() const { return words_; }
   __aicore__ inline LocalTensor<int32_t> slots() const { return words_[kCopyWindow]; }
-  __aicore__ inline LocalTensor<int32_t> block_id(int32_t index) const {
-    return words_[2 * kCopyWindow + 8 * index];
-  }
-  __aicore__ inline LocalTensor<int32_t> scalar(int32_t index) const {
-    return words_[10 * kCopyWindow + 8 * index];
-  }
+  __aicore__ inline LocalTensor<int32_t> num_misses() const { return words_[2 * kCopyWindow]; }
+  __aicore__ inline LocalTensor<int32_t> rows() const { return words_[3 * kCopyWindow]; }
+  __aicore__ inline LocalTensor<int32_t> verified_lens() const { return words_[4 * kCopyWindow]; }
+  __aicore__ inline LocalTensor<int32_t> block_ids() const { return words_[5 * kCopyWindow]; }
+  __aicore__ inline LocalTensor<int32_t> poison() const { return words_[5 * kCopyWindow + kBlockIdWords]; }
+  __aicore__ inline LocalTensor<int32_t> pair() const { return words_[5 * kCopyWindow + kBlockIdWords + 8]; }
 
   __aicore__ inline void Fetch(const LocalTensor<int32_t>& dst, GM_ADDR src, int64_t first,
                                int32_t count) const {
     CopyIn(dst, Global<int32_t>(src, 4 * first), 4 * count);
   }
 
-  // Host row of a token, -1 if its block is bad. block_id(index) was fetched if it lies in the table.
-  __aicore__ inline int64_t HostRow(int32_t index, int32_t token, int32_t block_size, int32_t max_blocks,
+  // Host row of a token whose block id stands at word `at`, -1 if the block is bad. The id was fetched if it
+  // lies in the table.
+  __aicore__ inline int64_t HostRow(int32_t at, int32_t token, int32_t block_size, int32_t max_blocks,
                                     int64_t num_host_blocks) const {
-    if (token / block_size >= max_blocks) return -1;
-    const int32_t id = block_id(index).GetValue(0);
+    const int32_t block = token / block_size;
+    if (block >= max_blocks) return -1;
+    const int32_t id = block_ids().GetValue(at);
     if (id < 0 || id >= num_host_blocks) return -1;
-    return int64_t{id} * block_size + token % block_size;
+    return int64_t{id} * block_size + token - block * block_size;
   }
 
   // counters[0..1] = the sum of first and second over all cores. Every core must call it.
   __aicore__ inline void SumOverCores(GM_ADDR workspace, GM_ADDR counters, int32_t first, int32_t second,
                                       int32_t num_cores) const {
-    const LocalTensor<int32_t> pair = scalar(4);
+    const LocalTensor<int32_t> pair = this->pair();
     pair.SetValue(0, first);
     pair.SetValue(1, second);
     Sync<HardEvent::S_MTE3>();
     CopyOut(Global<int32_t>(workspace, int64_t{kPartialBytes} * GetBlockIdx()), pair, 8);
     SyncAll();
     if (GetBlockIdx() != 0) return;
-    const LocalTensor<int32_t> pairs = block_id(0);
+    const LocalTensor<int32_t> pairs = block_ids();
     DataCopyPad(pairs, Global<int32_t>(workspace),
                 DataCopyExtParams(static_cast<uint16_t>(num_cores), 8, kPartialBytes - 8, 0, 0),
                 DataCopyPadExtParams<int32_t>(false, 0, 0, 0));

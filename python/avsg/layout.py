@@ -80,7 +80,8 @@ NUM_STORE_COUNTERS = 2
 # --- UB and device workspace of the kernels
 SORT_LENGTH = 2048
 COPY_WINDOW = 64
-COPY_WINDOW_BYTES = 4 * COPY_WINDOW * (2 + 8) + 512
+BLOCK_ID_WORDS = 8 * COPY_WINDOW  # an entry's block ids, or a 32-byte block for each of a window
+COPY_WINDOW_BYTES = 4 * (5 * COPY_WINDOW + BLOCK_ID_WORDS + 16)
 MAX_COPY_BUFFERS = 6
 STORE_SEARCH = 1024
 PARTIAL_BYTES = 512
