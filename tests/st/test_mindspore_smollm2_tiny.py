@@ -11,12 +11,12 @@ from tiny_model import SHAPE, TinyRun, oracle
 import avsg
 from avsg.mindspore.smollm2.decode import NgramDrafter, decode
 from avsg.mindspore.smollm2.model import Selector
-from avsg.mindspore.smollm2.storage import AvsgStorage, ascending
+from avsg.mindspore.smollm2.storage import Pooled, ascending
 
 SEED = 3
 
 
-class CheckedStorage(AvsgStorage):
+class CheckedStorage(Pooled):
     """Compares every row that attention gets with the host's, byte for byte. verified_past plants a fault."""
 
     verified_past = 0
@@ -146,6 +146,6 @@ def test_selected_tokens_are_sorted_with_padding_last():
 
 def test_pool_config_must_hold_a_steps_queries(run):
     small = avsg.PoolConfig(1, 64, 16, num_queries=1)
-    storage = AvsgStorage(SHAPE, run.kv, run.max_tokens, small, "cpu")
+    storage = Pooled(SHAPE, run.kv, run.max_tokens, small, "cpu")
     with pytest.raises(ValueError, match="Q from 1 to 1"):
         run.decode(storage, drafts=3)

@@ -9,7 +9,7 @@ import avsg
 from avsg.mindspore.smollm2.decode import Decoded, decode
 from avsg.mindspore.smollm2.model import STEP_LINES, Decoder, Selector
 from avsg.mindspore.smollm2.run import use_cpu
-from avsg.mindspore.smollm2.storage import AvsgStorage, Offload, Resident
+from avsg.mindspore.smollm2.storage import Offload, Pooled, Resident
 from avsg.mindspore.smollm2.weights import ModelShape
 
 SHAPE = ModelShape(
@@ -75,14 +75,14 @@ class TinyRun:
         self.config = avsg.PoolConfig(1, num_slots, top_k, num_queries=min(num_slots // top_k, STEP_LINES))
         self.kv = self.model.prefill(self.prompt[:-1])
 
-    def storage(self, mode: str, library: str = "cpu") -> Resident | Offload | AvsgStorage:
+    def storage(self, mode: str, library: str = "cpu") -> Resident | Offload | Pooled:
         if mode == "resident":
             return Resident(SHAPE, self.kv, self.max_tokens)
         if mode == "offload":
             return Offload(SHAPE, self.kv, self.max_tokens, self.top_k, library)
-        return AvsgStorage(SHAPE, self.kv, self.max_tokens, self.config, library)
+        return Pooled(SHAPE, self.kv, self.max_tokens, self.config, library)
 
-    def decode(self, storage: Resident | Offload | AvsgStorage, drafts: int = 0) -> Decoded:
+    def decode(self, storage: Resident | Offload | Pooled, drafts: int = 0) -> Decoded:
         selector = Selector(SHAPE, self.top_k, self.max_tokens)
         for layer, keys in enumerate(self.kv[0]):
             selector.append(layer, 0, keys)

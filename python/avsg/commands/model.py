@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from . import common
 
@@ -126,7 +127,7 @@ def _print_results(run, results: list) -> bool:  # noqa: ANN001
     for result in results[:3]:
         text = run.tokenizer.decode(result.decoded.tokens)
         console.print(f"[bold]{result.mode}[/]:")
-        console.print(textwrap.indent(text.strip(), "    "), markup=False)
+        console.print(Padding(Text(text.strip()), (0, 0, 0, 4)))
     console.print("Token ids: " + " ".join(map(str, first.tokens)), style="dim")
     console.print(table)
     same_ids = all(result.decoded.tokens == first.tokens for result in results)
@@ -195,5 +196,5 @@ def trace(
     write_trace(file, topk_tokens, meta)
     click.echo(
         f"{file}: {len(topk_tokens)} steps of layer {layer}, top_k {top_k}, from query position "
-        f"{meta['context_start']:,}. Prompt: {run.prompt.source}. Replay it with: avsg replay {file}"
+        f"{meta['context_start']:,}.\nText: {meta['text']}.\nReplay it with: avsg replay {file}"
     )

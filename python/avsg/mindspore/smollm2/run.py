@@ -18,7 +18,7 @@ from ..custom_ops import Primitives
 from .decode import Decoded, decode
 from .model import STEP_LINES, Decoder, Selector
 from .package import WEIGHTS_LICENCE, WEIGHTS_PACKAGE, weights_path
-from .storage import AvsgStorage, Offload, Resident, Traffic
+from .storage import Offload, Pooled, Resident, Traffic
 from .text import Prompt, long_prompt
 from .tokenizer import Tokenizer
 from .weights import WeightsFile
@@ -91,7 +91,7 @@ class ModelRun:
         """Device bytes of the selector's keys."""
         return self.shape.num_layers * self.max_tokens * self.shape.row_size * 4
 
-    def storage(self, mode: str) -> Resident | Offload | AvsgStorage:
+    def storage(self, mode: str) -> Resident | Offload | Pooled:
         """A storage of the mode that holds the prompt's KV."""
         settings = self.settings
         self.prefill()
@@ -99,7 +99,7 @@ class ModelRun:
             return Resident(self.shape, self._kv, self.max_tokens)
         if mode == "offload":
             return Offload(self.shape, self._kv, self.max_tokens, settings.top_k, settings.library)
-        return AvsgStorage(self.shape, self._kv, self.max_tokens, self.config, settings.library)
+        return Pooled(self.shape, self._kv, self.max_tokens, self.config, settings.library)
 
     def selector(self, record_layer: int | None = None) -> Recorder:
         """A selector that holds the prompt's keys, and remembers the selections of one layer."""
@@ -156,7 +156,8 @@ class ModelRun:
         meta = {
             "model": f"SmolLM2-135M-Instruct ({WEIGHTS_LICENCE}), Q4_1 file of {WEIGHTS_PACKAGE}, float32",
             "layer": layer,
-            "text": f"prompt: {self.prompt.source}; the steps are the model's own greedy answer",
+            "text": f"prompt: {self.prompt.source}; the steps are the model's own greedy answer, which repeats "
+            "itself more than real text, so reuse is on the high side",
             "K": self.settings.top_k,
             "context_start": len(self.prompt.tokens) - 1,
             "steps": self.settings.num_tokens,

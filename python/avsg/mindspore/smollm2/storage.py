@@ -142,7 +142,7 @@ class Offload:
         return selected
 
 
-class AvsgStorage:
+class Pooled:
     """Full KV on the host; on the device each layer has a pool of num_slots slots (a SparseGather)."""
 
     mode = "avsg"
