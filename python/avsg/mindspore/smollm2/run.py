@@ -156,8 +156,8 @@ class ModelRun:
         meta = {
             "model": f"SmolLM2-135M-Instruct ({WEIGHTS_LICENCE}), Q4_1 file of {WEIGHTS_PACKAGE}, float32",
             "layer": layer,
-            "text": f"prompt: {self.prompt.source}; the steps are the model's own greedy answer, which repeats "
-            "itself more than real text, so reuse is on the high side",
+            "text": f"prompt: {self.prompt.source}; the steps are the model's own greedy answer, which "
+            "repeats itself more than real text, so reuse is on the high side",
             "K": self.settings.top_k,
             "context_start": len(self.prompt.tokens) - 1,
             "steps": self.settings.num_tokens,
