@@ -82,12 +82,16 @@ __aicore__ inline void Match::AwaitLoad(LoadEvent load) {
   if ((loads_ & bit) == 0) return;
   loads_ &= ~bit;
   WaitFlag<HardEvent::MTE2_V>(static_cast<event_t>(load));
-  // A damaged row may cost hits, never safety: the sentinel is no slot, and no stamp is younger than the last
-  // step, so that COLLECT ends. Valid rows are like this already.
+  // A damaged row may cost hits, never safety: the sentinel is no slot, and stamps are numbers from 0 to the
+  // last step, so that COLLECT ends. Valid rows are like this already. Floats from 0 on order like their
+  // bits, and as bits NaN and infinity are numbers too.
   if (load == kTokenLoad) Duplicate(slot_token_[tiling_.num_slots], kEmptyToken, kSlotTail);
   if (load == kStampLoad) {
+    const LocalTensor<int32_t> bits = AsInt(slot_stamp_);
     Duplicate(slot_stamp_[tiling_.num_slots], 0.0f, kSlotTail);
-    Mins(slot_stamp_, slot_stamp_, static_cast<float>(step_ - 1), tiling_.num_slots);
+    Maxs(bits, bits, 0, tiling_.num_slots);
+    Fence();
+    Mins(bits, bits, BitsOf(static_cast<float>(step_ - 1)), tiling_.num_slots);
   }
   Fence();
 }

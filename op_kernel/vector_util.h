@@ -19,6 +19,14 @@ __aicore__ inline int32_t RoundUp(int32_t value, int32_t multiple) {
 __aicore__ inline int32_t MinOf(int32_t a, int32_t b) { return a < b ? a : b; }
 __aicore__ inline int32_t MaxOf(int32_t a, int32_t b) { return a > b ? a : b; }
 
+__aicore__ inline int32_t BitsOf(float value) {
+  union {
+    float value;
+    int32_t bits;
+  } both = {value};
+  return both.bits;
+}
+
 // The second pipe of kEvent waits for all that the first was given so far.
 template <HardEvent kEvent>
 __aicore__ inline void Sync() {

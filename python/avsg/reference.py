@@ -85,8 +85,9 @@ def must_reset(row: Row, lease: int) -> bool:
 def open_row(row: Row, lease: int, verified_len: int, max_life: int, counters: Array) -> None:
     """OPEN: reset a row that is not this lease's; drop tokens >= V if V < high; new step, new floor.
 
-    Of a corrupt state, stamps are brought into [0, step - 1] (NaN is 0) and the sentinel is restored; a valid
-    one has both already.
+    Of a corrupt state, stamps are brought into [0, step - 1] by their bits, as which floats from 0 on keep
+    their order and NaN and infinity are numbers too, and the sentinel is restored; a valid one has both
+    already.
     """
     if must_reset(row, lease):
         reset_row(row, lease)
@@ -99,8 +100,8 @@ def open_row(row: Row, lease: int, verified_len: int, max_life: int, counters: A
         counters[layout.COUNTER_INVALIDATED] += np.count_nonzero(rolled_back)
     row.step = int(row.header[layout.HEADER_STEP]) + 1
     row.floor = max(int(row.header[layout.HEADER_FLOOR]), row.step - 1 - max_life)
-    row.slot_stamp[np.isnan(row.slot_stamp)] = 0
-    np.clip(row.slot_stamp, 0, row.step - 1, out=row.slot_stamp)
+    bits = row.slot_stamp.view(np.int32)
+    np.clip(bits, 0, np.float32(row.step - 1).view(np.int32), out=bits)
 
 
 def probe(row: Row, tokens: Array) -> tuple[Array, Array]:

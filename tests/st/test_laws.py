@@ -132,3 +132,20 @@ def test_highest_index_wins_a_position_that_is_stored_twice(library, num_cores):
     expected[2, 3], expected[0, 3], expected[2, 5], expected[0, 9] = 106, 104, 105, 107
     np.testing.assert_array_equal(host, expected)
     assert list(stored) == [8, 0]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_damaged_stamps_count_as_numbers_up_to_the_last_step(library):
+    """Whatever a row's stamps hold, COLLECT ends: below 0 is 0, and NaN or too large is the last step."""
+    pool = avsg.Pool(avsg.PoolConfig(1, 64, 8), library=library)
+    words = lines([100], [100], [0])
+    pool.match(np.arange(8, dtype=np.int32)[None, None], **words)
+    header(pool, 0)[layout.HEADER_STEP] = 9
+    slot_stamp = layout.state_views(64, pool.state[0])[2]
+    damage = [np.nan, -np.nan, np.inf, -np.inf, 10, 2**24, -5, 9]
+    slot_stamp[:64] = np.tile(np.array(damage, np.float32), 8)
+    plan = pool.match(np.arange(50, 58, dtype=np.int32)[None, None], **words)
+    assert plan.miss_slots[0, : plan.num_misses[0]].tolist() == [1, 3, 6, 9, 11, 14, 17, 19]
+    old = np.tile(np.array([9, 0, 9, 0, 9, 9, 0, 9], np.float32), 8)
+    old[plan.miss_slots[0]] = 10  # all missed, so they start at now
+    np.testing.assert_array_equal(slot_stamp[:64], old)
