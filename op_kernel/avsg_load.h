@@ -96,6 +96,7 @@ __aicore__ inline int32_t Load::MissesOf(int32_t entry) {
 }
 
 __aicore__ inline void Load::Begin() {
+  window_.poison().SetValue(0, 1);  // once: earlier poisons may be on their way when the next one leaves
   int64_t total = 0;
   for (int32_t entry = 0; entry < tiling_.num_entries; ++entry) total += MissesOf(entry);
   const int64_t core = GetBlockIdx();
@@ -185,7 +186,6 @@ __aicore__ inline void Load::CopyEntry(int32_t index) {
 // The row's next step starts from a reset.
 __aicore__ inline void Load::Poison() {
   poisoned_ = true;
-  window_.poison().SetValue(0, 1);
   Sync<HardEvent::S_MTE3>();
   CopyOut(Global<int32_t>(args_.state, row_ * tiling_.state_stride_bytes + 4 * kHeaderPoison),
           window_.poison(), 4);

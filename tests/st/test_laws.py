@@ -149,3 +149,19 @@ def test_damaged_stamps_count_as_numbers_up_to_the_last_step(library):
     old = np.tile(np.array([9, 0, 9, 0, 9, 9, 0, 9], np.float32), 8)
     old[plan.miss_slots[0]] = 10  # all missed, so they start at now
     np.testing.assert_array_equal(slot_stamp[:64], old)
+
+
+@pytest.mark.parametrize("num_cores", [1, 3])
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_plans_that_no_match_can_have_written_poison_every_row_they_name(library, num_cores):
+    """Copy: tokens and slots out of range are counted, copied nowhere, and cost each row its state."""
+    pool = avsg.Pool(avsg.PoolConfig(3, 64, 8), library=library, num_cores=num_cores)
+    host, device = np.zeros((4, 16, ROW_BYTES), np.uint8), np.full((3 * 64, ROW_BYTES), 0xEE, np.uint8)
+    plan = avsg.Plan.empty(4, 1, 8)
+    plan.rows[:], plan.num_misses[:] = [0, 1, -1, 2], 2
+    plan.miss_tokens[:], plan.miss_slots[:] = 5, 64
+    plan.miss_tokens[1], plan.miss_slots[1] = -1, 3
+    table = np.zeros((4, 1), np.int32)
+    assert pool.load(plan, [host], [device], block_table=table, check=False) == (0, 6)
+    assert [header(pool, row)[layout.HEADER_POISON] for row in range(3)] == [1, 1, 1]
+    assert (device == 0xEE).all()
