@@ -1,6 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds AVSG, installs it into .venv and runs all tests; arguments go to pytest: bash scripts/test.sh [-k NAME]
+# Builds AVSG, installs it into .venv and runs all tests, those of MindSpore in .venv-ms; arguments go to pytest:
+# bash scripts/test.sh [-k NAME]
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 set_up test
-exec .venv/bin/python -m pytest -q "$@"
+set_up_mindspore &  # downloads while the other tests run
+mindspore=$!
+
+# run VENV ARGUMENT...: pytest, where it is no failure that -k leaves no test
+run() {
+  local venv=$1 status=0
+  shift
+  "$venv/bin/python" -m pytest -q "$@" || status=$?
+  [ "$status" = 5 ] || return "$status"
+}
+
+failed=0
+run .venv -m "not mindspore" "$@" || failed=1
+if wait "$mindspore"; then
+  run .venv-ms -m mindspore tests/st "$@" || failed=1
+fi
+exit "$failed"
