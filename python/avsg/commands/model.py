@@ -102,7 +102,7 @@ def demo_model(slots: str, **settings: object) -> bool:
     run = load_run(num_slots=sizes[0], **settings)
     with common.refusals():
         run.check_pool()
-    console.print(f"Prompt, {len(run.prompt.tokens):,} tokens: {run.prompt.source}, and a question.\n")
+    console.print(f"Prompt, {len(run.prompt.tokens):,} tokens: {run.prompt.source}, and a question.")
     runs = [(mode, 0) for mode in MODES]
     if run.config.num_queries > 1:
         runs.append(("avsg", run.config.num_queries - 1))
@@ -116,7 +116,7 @@ def demo_model(slots: str, **settings: object) -> bool:
 
 
 def _name(mode: str, drafts: int) -> str:
-    return f"{mode}, {drafts} drafts a step" if drafts else mode
+    return f"{mode}, {drafts} draft{'s' if drafts > 1 else ''} a step" if drafts else mode
 
 
 def _print_results(run, results: list) -> bool:  # noqa: ANN001
