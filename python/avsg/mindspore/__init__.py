@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .compiled import compiled as compiled
-    from .custom_ops import LOCK as LOCK
-    from .custom_ops import Primitives as Primitives
     from .configs import DEEPSEEK_V3_2 as DEEPSEEK_V3_2
     from .configs import GLM_5_2 as GLM_5_2
     from .configs import TINY as TINY
     from .configs import DsaConfig as DsaConfig
+    from .custom_ops import LOCK as LOCK
+    from .custom_ops import Primitives as Primitives
     from .gather import SparseGather as SparseGather
     from .gather import sparse_gather as sparse_gather
     from .glm_dsa import DsaModel as DsaModel

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes of the models that glm_dsa can decode: GLM-5.2, DeepSeek-V3.2, and a tiny one for tests and examples."""
+"""Sizes of the models that glm_dsa can decode: GLM-5.2, DeepSeek-V3.2, and a tiny one for tests and
+examples."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from ..errors import sentence
 class DsaConfig:
     """A decoder whose attention reads the top_k tokens that a lightning indexer selects (immutable).
 
-    q_lora_rank, kv_lora_rank: ranks of the query and KV compression. nope_head_dim, rope_head_dim, v_head_dim:
-    per-head sizes without and with rotary embedding, and of the value. index_heads, index_head_dim: the indexer's.
-    layers_per_indexer: layers that share one indexer and one row of the pool (GLM-5.2: 4). A token's KV is one
-    row of kv_lora_rank and one of rope_head_dim items of kv_dtype, "bfloat16" or "float16".
+    q_lora_rank, kv_lora_rank: ranks of the query and KV compression. nope_head_dim, rope_head_dim,
+    v_head_dim: per-head sizes without and with rotary embedding, and of the value. index_heads,
+    index_head_dim: the indexer's. layers_per_indexer: layers that share one indexer and one row of the pool
+    (GLM-5.2: 4). A token's KV is one row of kv_lora_rank and one of rope_head_dim items of kv_dtype,
+    "bfloat16" or "float16".
     """
 
     num_layers: int

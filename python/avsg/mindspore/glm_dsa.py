@@ -3,14 +3,14 @@
 
 One step of a group of layers that share an indexer reads as
 
-    topk_tokens = indexer(...)                      which tokens each query reads
-    plan = storage.select(topk_tokens, step)        once for the group: match
-    rows = storage.read(plan, layer, new_rows, ..)  once for each layer: load, store, gather
-    attention over rows [B, Q, K, ...]              MLA with absorbed projections
+topk_tokens = indexer(...)                      which tokens each query reads plan =
+storage.select(topk_tokens, step)        once for the group: match rows = storage.read(plan, layer,
+new_rows, ..)  once for each layer: load, store, gather attention over rows [B, Q, K, ...]              MLA
+with absorbed projections
 
-with the KV where `mode` says (kv_storage.py). Left out, because they do not touch the pool: mixture of experts (a dense
-MLP stands for it), tensor parallelism, quantised weights, the indexer's Hadamard rotation and FP8, YaRN. Arithmetic is
-float32 on a CPU.
+with the KV where `mode` says (kv_storage.py). Left out, because they do not touch the pool: mixture of
+experts (a dense MLP stands for it), tensor parallelism, quantised weights, the indexer's Hadamard rotation
+and FP8, YaRN. Arithmetic is float32 on a CPU.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class RmsNorm(nn.Cell):
 
 
 def rotate(x, angles, interleaved):
-    """Rotary embedding: x [..., d] by angles [..., d/2], pairs (2i, 2i+1) if interleaved, else (i, i + d/2)."""
+    """Rotary embedding: x [..., d] by angles [..., d/2], pairs (2i, 2i+1) if interleaved, else (i, i +
+    d/2)."""
     half = x.shape[-1] // 2
     cos, sin = ops.cos(angles), ops.sin(angles)
     if interleaved:
@@ -90,7 +91,9 @@ class Indexer(nn.Cell):
         token = ops.arange(num_tokens).astype(ms.int32)
         every = ops.zeros((batch, 1, num_tokens), ms.int32) + token
         keys = self.codec.decode(self.cache.read(every, step[4])[0].reshape((batch, num_tokens, self.dim)))
-        scores = ops.relu(ops.bmm(query, keys.swapaxes(1, 2))).reshape((batch, queries, self.heads, num_tokens))
+        scores = ops.relu(ops.bmm(query, keys.swapaxes(1, 2))).reshape(
+            (batch, queries, self.heads, num_tokens)
+        )
         head = ops.matmul(x, self.w_head).expand_dims(-1) * self.scale
         scores = ops.reduce_sum(scores * head, 2)
         scores = ops.where(token <= positions.expand_dims(-1), scores, ops.full_like(scores, _NEVER))
@@ -100,11 +103,14 @@ class Indexer(nn.Cell):
         return ops.cast(ops.where(ascending < num_tokens, ascending, -1), ms.int32)
 
     def _rotated(self, x, angles):
-        return ops.concat((rotate(x[..., : self.rope], angles, self.interleaved), x[..., self.rope :]), axis=-1)
+        return ops.concat(
+            (rotate(x[..., : self.rope], angles, self.interleaved), x[..., self.rope :]), axis=-1
+        )
 
 
 class Mla(nn.Cell):
-    """Multi-head latent attention with absorbed projections: every head reads the same two rows of a token."""
+    """Multi-head latent attention with absorbed projections: every head reads the same two rows of a
+    token."""
 
     def __init__(self, config: DsaConfig, weights: Weights) -> None:
         super().__init__()
@@ -172,12 +178,22 @@ class DsaLayer(nn.Cell):
 class DsaGroup(nn.Cell):
     """The layers that share one indexer: one match, and a copy for each layer.
 
-    config: sizes. num_layers: of this group. mode: "resident", "offload" or "avsg". shape: (num_blocks, block_size).
-    num_requests, num_slots, num_queries: the pool's rows, S and queries. library: as for SparseGather.
+    config: sizes. num_layers: of this group. mode: "resident", "offload" or "avsg". shape: (num_blocks,
+    block_size). num_requests, num_slots, num_queries: the pool's rows, S and queries. library: as for
+    SparseGather.
     """
 
     def __init__(
-        self, config: DsaConfig, num_layers, mode, shape, num_requests, num_slots, num_queries, weights, library=None
+        self,
+        config: DsaConfig,
+        num_layers,
+        mode,
+        shape,
+        num_requests,
+        num_slots,
+        num_queries,
+        weights,
+        library=None,
     ) -> None:
         super().__init__()
         self.codec = KvCodec(config.kv_dtype)
@@ -208,8 +224,9 @@ class DsaGroup(nn.Cell):
 class DsaModel(nn.Cell):
     """A decoder of DsaGroups with embedding and head; random weights from a seed.
 
-    config, mode, num_requests, num_slots, num_queries, library: as for DsaGroup; num_slots is unused unless mode is
-    "avsg". shape: (num_blocks, block_size) of every paged cache; a block table line must reach over top_k tokens.
+    config, mode, num_requests, num_slots, num_queries, library: as for DsaGroup; num_slots is unused unless
+    mode is "avsg". shape: (num_blocks, block_size) of every paged cache; a block table line must reach over
+    top_k tokens.
     """
 
     def __init__(
@@ -227,7 +244,9 @@ class DsaModel(nn.Cell):
     ) -> None:
         super().__init__()
         weights = Weights(seed)
-        self.embedding = ms.Parameter(weights(vocab_size, config.hidden_size) * vocab_size**0.5, requires_grad=False)
+        self.embedding = ms.Parameter(
+            weights(vocab_size, config.hidden_size) * vocab_size**0.5, requires_grad=False
+        )
         sizes = (mode, shape, num_requests, num_slots, num_queries, weights, library)
         self.groups = nn.CellList([DsaGroup(config, len(layers), *sizes) for layers in config.groups])
         self.norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
@@ -236,11 +255,13 @@ class DsaModel(nn.Cell):
         self.frequencies = ms.Tensor((config.rope_theta**-exponents).astype(np.float32))
 
     def construct(self, token_ids, verified_lens, leases, rows, block_table):
-        """One decode step: logits float32 [B, Q, vocab], and int32 [2] rows copied and bad blocks, all layers.
+        """One decode step: logits float32 [B, Q, vocab], and int32 [2] rows copied and bad blocks, all
+        layers.
 
-        token_ids int32 [B, Q]: a verified token, then the drafts. verified_lens int32 [B]: V, tokens that are final
-        once this step has run, so the first of token_ids has position V - 1. leases, rows int32 [B], block_table
-        int32 [B, max_blocks]: as for the pool; an entry of row -1 is inactive and its logits mean nothing.
+        token_ids int32 [B, Q]: a verified token, then the drafts. verified_lens int32 [B]: V, tokens that
+        are final once this step has run, so the first of token_ids has position V - 1. leases, rows int32
+        [B], block_table int32 [B, max_blocks]: as for the pool; an entry of row -1 is inactive and its
+        logits mean nothing.
         """
         batch, queries = token_ids.shape
         offsets = ops.arange(queries).astype(ms.int32)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a decoder's KV is: all on the device, on the host with a copy of every selected row, or behind the pool.
+"""Where a decoder's KV is: all on the device, on the host with a copy of every selected row, or behind the
+pool.
 
-The three storages answer the same two calls, so a model is written once. `select` is called once for a group of layers
-that share their top-k, `read` once for each of its layers. All rows come back in the order of the top-k tokens, so the
-three give the same bits to attention.
+The three storages answer the same two calls, so a model is written once. `select` is called once for a
+group of layers that share their top-k, `read` once for each of its layers. All rows come back in the order
+of the top-k tokens, so the three give the same bits to attention.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ MODES = ("resident", "offload", "avsg")
 class KvCodec(nn.Cell):
     """Rows between the float32 of CPU arithmetic and the dtype of the KV; on Ascend rows stay as they are.
 
-    MindSpore's CPU has no gather, matmul or bit cast for bfloat16: such a cache is an int16 Parameter of the same
-    bytes, and a row is read through the table of the 65,536 values.
+    MindSpore's CPU has no gather, matmul or bit cast for bfloat16: such a cache is an int16 Parameter of
+    the same bytes, and a row is read through the table of the 65,536 values.
     """
 
     def __init__(self, kv_dtype: str) -> None:
@@ -35,7 +36,9 @@ class KvCodec(nn.Cell):
         self.dtype = ms.bfloat16 if kv_dtype == "bfloat16" else ms.float16
         self.by_table = self.on_cpu and kv_dtype == "bfloat16"
         self.cache_dtype = np.dtype(np.int16 if kv_dtype == "bfloat16" else np.float16)
-        values = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32) if self.by_table else np.zeros(1)
+        values = (
+            (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32) if self.by_table else np.zeros(1)
+        )
         self.values = ms.Tensor(values.astype(np.float32))
 
     def encode(self, rows):
@@ -50,7 +53,8 @@ class KvCodec(nn.Cell):
 
 
 class PagedCache(nn.Cell):
-    """A paged cache on the device, [num_blocks, block_size, items]: the indexer's keys, or a layer's KV if resident."""
+    """A paged cache on the device, [num_blocks, block_size, items]: the indexer's keys, or a layer's KV if
+    resident."""
 
     def __init__(self, shape: tuple[int, int], items: tuple[int, ...], codec: KvCodec, name: str) -> None:
         super().__init__()
@@ -66,7 +70,8 @@ class PagedCache(nn.Cell):
         self.primitives.store(self.registered, positions, entries, block_table, *new_rows, *self.caches)
 
     def read(self, tokens, block_table):
-        """Rows [B, Q, K, items] of each payload for tokens int32 [B, Q, K]; a negative token reads token 0."""
+        """Rows [B, Q, K, items] of each payload for tokens int32 [B, Q, K]; a negative token reads token
+        0."""
         tokens = ops.maximum(tokens, 0)
         shape = tokens.shape
         flat = tokens.reshape((shape[0], -1))
@@ -78,7 +83,9 @@ class PagedCache(nn.Cell):
 class Resident(nn.Cell):
     """Every row on the device: nothing is copied, and memory grows with the context."""
 
-    def __init__(self, items: tuple[int, ...], num_layers: int, shape: tuple[int, int], codec: KvCodec) -> None:
+    def __init__(
+        self, items: tuple[int, ...], num_layers: int, shape: tuple[int, int], codec: KvCodec
+    ) -> None:
         super().__init__()
         self.layers = nn.CellList([PagedCache(shape, items, codec, f"kv_{i}") for i in range(num_layers)])
         self.nothing = ms.Tensor(np.zeros(2, np.int32))
@@ -89,8 +96,8 @@ class Resident(nn.Cell):
         return (topk_tokens,)
 
     def read(self, plan, layer, new_rows, step):
-        """Stores the step's rows, new_rows float32 [B*Q, items] per payload; returns the selected rows per payload
-        [B, Q, K, items] in the cache's dtype, and load_counters int32 [2]."""
+        """Stores the step's rows, new_rows float32 [B*Q, items] per payload; returns the selected rows per
+        payload [B, Q, K, items] in the cache's dtype, and load_counters int32 [2]."""
         encoded = tuple([self.codec.encode(rows) for rows in new_rows])
         self.layers[layer].store(encoded, step[5], step[6], step[4])
         return self.layers[layer].read(plan[0], step[4]), self.nothing
@@ -100,7 +107,12 @@ class Offload(nn.Cell):
     """Every row on the host: all selected rows are copied in each step, hit or not."""
 
     def __init__(
-        self, items: tuple[int, ...], num_layers: int, shape: tuple[int, int], codec: KvCodec, pool: PoolConfig
+        self,
+        items: tuple[int, ...],
+        num_layers: int,
+        shape: tuple[int, int],
+        codec: KvCodec,
+        pool: PoolConfig,
     ) -> None:
         super().__init__()
         self.num_queries, self.top_k = pool.num_queries, pool.top_k
@@ -111,7 +123,8 @@ class Offload(nn.Cell):
         self.copies = SparseGather(PoolConfig(pool.num_rows * pool.num_queries, slots, pool.top_k), host)
 
     def select(self, topk_tokens, step):
-        """A plan that misses every token: each query is an entry of its own, and its tokens take slots 0, 1, ..."""
+        """A plan that misses every token: each query is an entry of its own, and its tokens take slots 0,
+        1, ..."""
         tokens = topk_tokens.reshape((-1, self.top_k))
         lines = tokens.shape[0]
         misses = ops.reduce_sum(ops.cast(tokens >= 0, ms.int32), 1)
@@ -129,9 +142,7 @@ class Offload(nn.Cell):
         self.copies.store(encoded, step[5], step[6], step[4], layer)
         counters = self.copies.load(plan[0], plan[1], None, layer)
         shape = plan[3]
-        rows = [
-            ops.gather(kv, plan[2], 0).reshape((*shape, -1)) for kv in self.copies.layer_device_kv(layer)
-        ]
+        rows = [ops.gather(kv, plan[2], 0).reshape((*shape, -1)) for kv in self.copies.layer_device_kv(layer)]
         return tuple(rows), counters
 
 
@@ -190,10 +201,11 @@ def make_storage(
 ) -> nn.Cell:
     """The storage called `mode` for one group of layers.
 
-    items: items of each payload's row. shape: (num_blocks, block_size) of the paged KV. pool: sizes; `resident` uses
-    none of them, `offload` its rows, queries and top_k. library: as for SparseGather, used by `avsg`. A step is the
-    tuple (verified_lens, seq_lens, leases, rows, block_table, positions, entries): int32 [B] four times,
-    [B, max_blocks], and the token and batch entry of each new row, [B*Q] each (entry -1: not stored).
+    items: items of each payload's row. shape: (num_blocks, block_size) of the paged KV. pool: sizes;
+    `resident` uses none of them, `offload` its rows, queries and top_k. library: as for SparseGather, used
+    by `avsg`. A step is the tuple (verified_lens, seq_lens, leases, rows, block_table, positions, entries):
+    int32 [B] four times, [B, max_blocks], and the token and batch entry of each new row, [B*Q] each (entry
+    -1: not stored).
     """
     if mode == "resident":
         return Resident(items, num_layers, shape, codec)
