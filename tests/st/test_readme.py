@@ -22,7 +22,7 @@ FOLDERS = ("op_kernel", "op_host", "framework", "python", "tests", "scripts", "e
 
 
 def test_example_runs(tmp_path: Path) -> None:
-    examples = [text for kind, text in FENCES if kind == "python"]
+    examples = [text for kind, text in FENCES if kind == "python" and "mindspore" not in text]
     assert examples
     for text in examples:
         subprocess.run([sys.executable, "-c", text], check=True, cwd=tmp_path)
