@@ -4,8 +4,10 @@
 
     scripts/bench.py match    slots for one request a call: library, dual pointer, hash map and list, numpy
     scripts/bench.py load     match and copy of 8 requests against copying every selected row
+    scripts/bench.py model    scalar accesses and modelled time of a match on one vector core of an NPU
 
-Every time is of this CPU, none of an NPU. The C++ side is compiled with -O3 -march=native at the start.
+Every time but that of `model` is of this CPU, none of an NPU. The C++ side is compiled with -O3
+-march=native at the start.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import tempfile
 from pathlib import Path
 
 import bench_measure
+import bench_model
 import click
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -207,6 +210,41 @@ def load(
     ]
     columns = ["misses", "avsg us", "p90", "copying all K rows us", "p90", "avsg is faster by"]
     report(title, columns, table, [], path)
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True)
+def model(as_json: bool) -> None:
+    """Modelled cost of a match on one vector core, per query: scalar UB accesses and us, pipes overlapped."""
+    records = []
+    for case in bench_model.CASES:
+        misses, scalars, us = bench_model.model_match(case).T
+        records.append(
+            {
+                **{name: getattr(case, name) for name in ("top_k", "num_slots", "num_queries")},
+                "miss_share": misses.mean() / case.top_k,
+                "scalars_p50": float(np.median(scalars)),
+                "scalars_max": scalars.max(),
+                "modelled_us_p50": float(np.median(us)),
+                "modelled_us_max": us.max(),
+            }
+        )
+    title = f"match on one vector core at {bench_model.CLOCK_MHZ} MHz: counted and modelled, not measured"
+    path = str(_abi.resolve("cpu-checked"))
+    if as_json:
+        report_json(title, records, path)
+        return
+    table = [
+        [
+            *(str(record[name]) for name in ("top_k", "num_slots", "num_queries")),
+            f"{record['miss_share']:.1%}",
+            *(f"{record[name]:.0f}" for name in ("scalars_p50", "scalars_max")),
+            *(f"{record[name]:.1f}" for name in ("modelled_us_p50", "modelled_us_max")),
+        ]
+        for record in records
+    ]
+    columns = ["K", "S", "queries", "misses", "scalars", "max", "modelled us", "max"]
+    report(title, columns, table, ["Launch excluded; a query."], path)
 
 
 if __name__ == "__main__":

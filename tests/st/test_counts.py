@@ -5,64 +5,38 @@ The budgets are those of DESIGN.md "Kernel on Ascend 910B"; the cycles are model
 (framework/cpu/runtime/timeline.cpp) from the published rates, never measured.
 """
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import avsg
 from avsg import cpu_counts
 
-CLOCK_MHZ = 1850
-CONTEXT = 48_000
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+
+from bench_model import CASES, model_match  # noqa: E402
+
 ROW_BYTES = 64
 
 
-def changing_top_k(rng, top_k, num_queries, num_changed, num_steps):
-    """Steps [1, Q, K] whose queries each replace num_changed tokens by tokens that are not in the query."""
-    tokens = rng.choice(CONTEXT, top_k, replace=False)
-    for _ in range(num_steps):
-        queries = []
-        for _ in range(num_queries):
-            left_out = rng.choice(top_k, num_changed, replace=False)
-            others = np.setdiff1d(rng.choice(CONTEXT, 3 * top_k, replace=False), tokens)
-            tokens = tokens.copy()
-            tokens[left_out] = rng.permutation(others)[:num_changed]
-            queries.append(rng.permutation(tokens))
-        yield np.stack(queries)[None].astype(np.int32)
-
-
-def costs(top_k, num_slots, num_queries, num_changed, num_steps, warm):
-    """Per step after the first `warm`: misses, scalar accesses and modelled us of a query."""
-    pool = avsg.Pool(avsg.PoolConfig(1, num_slots, top_k, num_queries), library="cpu-checked", num_cores=1)
-    library = cpu_counts.CpuLibrary("cpu-checked")
-    length = np.array([CONTEXT], np.int32)
-    lines = {"verified_lens": length, "seq_lens": length, "leases": np.array([1], np.int32)}
-    rows = np.array([0], np.int32)
-    rng = np.random.default_rng(2)
-    measured = []
-    for step in changing_top_k(rng, top_k, num_queries, num_changed, num_steps):
-        plan = pool.match(step, rows=rows, check=False, **lines)
-        core = library.counts()[0]
-        scalars = core.scalar_loads + core.scalar_stores
-        measured.append((plan.num_misses[0], scalars, core.pipe_cycles / CLOCK_MHZ))
-    return np.array(measured[warm:]) / num_queries
-
-
 def test_all_hits_at_full_pool_stay_within_200_scalars_and_18_us():
-    misses, scalars, us = costs(2048, 2048, 1, 0, 36, warm=2).T  # step 2 fetches what step 1 could not link
+    misses, scalars, us = model_match(CASES[0]).T
     assert not misses.any()
     assert scalars.max() <= 200, scalars
     assert us.max() <= 18, us  # steps that rewrite every stamp included
 
 
 def test_five_percent_misses_at_8k_slots_stay_within_1600_scalars_and_24_us():
-    misses, scalars, us = costs(2048, 8192, 1, 106, 90, warm=75).T
+    misses, scalars, us = model_match(CASES[1]).T
     assert 0.04 < misses.mean() / 2048 < 0.06
     assert scalars.max() <= 1600, scalars
     assert us.max() <= 24, us
 
 
 def test_four_queries_stay_within_1250_scalars_and_20_us_each():
-    misses, scalars, us = costs(2048, 8192, 4, 106, 14, warm=8).T
+    misses, scalars, us = model_match(CASES[2]).T
     assert 0.03 < misses.mean() / 2048 < 0.06
     assert scalars.max() <= 1250, scalars
     assert us.max() <= 20, us
