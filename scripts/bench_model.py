@@ -49,7 +49,7 @@ def changing_top_k(rng: np.random.Generator, case: Case) -> Iterator[np.ndarray]
 
 
 def model_match(case: Case) -> np.ndarray:
-    """Misses, scalar UB accesses and modelled us of a query, for each step after the warm ones: [steps, 3]."""
+    """Misses, scalar UB accesses and modelled us of a query, a line per step after the warm ones."""
     config = avsg.PoolConfig(1, case.num_slots, case.top_k, case.num_queries)
     pool = avsg.Pool(config, library="cpu-checked", num_cores=1)
     library = cpu_counts.CpuLibrary("cpu-checked")
