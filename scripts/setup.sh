@@ -42,11 +42,11 @@ set_up_mindspore() {
   [ "$(cat "$done" 2>/dev/null)" != "$stamp" ] || return 0
   if ! python3 -c 'import platform, sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))'; then
     printf 'MindSpore has no wheel for %s: its tests are skipped; use Python 3.10 to 3.12.\n' "$(python3 -V)" >&2
-    return 1
+    return 3
   fi
   [ -x .venv-ms/bin/python ] || python3 -m venv .venv-ms
   .venv-ms/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[mindspore,test]" || {
-    printf 'pip could not install MindSpore: its tests are skipped; see the lines above.\n' >&2
+    printf 'pip could not install MindSpore, so its tests did not run: see the lines above.\n' >&2
     return 1
   }
   printf '%s\n' "$stamp" >"$done"

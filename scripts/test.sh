@@ -17,7 +17,11 @@ run() {
 
 failed=0
 run .venv -m "not mindspore" "$@" || failed=1
-if wait "$mindspore"; then
-  run .venv-ms -m mindspore tests/st "$@" || failed=1
-fi
+status=0
+wait "$mindspore" || status=$?
+case $status in
+  0) run .venv-ms -m mindspore tests/st "$@" || failed=1 ;;
+  3) ;;  # no MindSpore for this Python, as said above
+  *) failed=1 ;;
+esac
 exit "$failed"
