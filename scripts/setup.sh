@@ -34,7 +34,7 @@ set_up() {
   printf '%s\n' "$stamp" >"$done"
 }
 
-# set_up_mindspore: makes .venv-ms with MindSpore (0.75 GB to fetch, once) beside the AVSG that set_up has built. Returns 1
+# set_up_mindspore: makes .venv-ms with MindSpore (0.75 GB to fetch, once) beside the AVSG that set_up has built. Returns 3
 # and says why where MindSpore has no wheel.
 set_up_mindspore() {
   local stamp done=.venv-ms/avsg-setup
