@@ -266,10 +266,9 @@ std::string MakeStoreTiling(const CopyShape& copy, int32_t num_new_rows, const P
   tiling->store.max_blocks = copy.max_blocks;
   tiling->store.num_host_blocks = copy.num_host_blocks;
   std::copy(copy.row_bytes, copy.row_bytes + copy.num_payloads, tiling->store.row_bytes);
-  constexpr int64_t kSearchBytes = 4 * kStoreSearch * 3 + 2 * kStoreSearch / 8;
-  CarveCopy(copy, 0, platform.ub_bytes - kSearchBytes, &tiling->copy);
+  CarveCopy(copy, 0, platform.ub_bytes - kStoreSearchBytes, &tiling->copy);
   tiling->copy.search = tiling->copy.total;
-  tiling->copy.total += kSearchBytes;
+  tiling->copy.total += kStoreSearchBytes;
   return "";
 }
 

@@ -167,7 +167,7 @@ struct CopyUb {
   uint32_t rows;         // ring of num_buffers chunks
   uint32_t chunk_bytes;  // a row is copied in chunks of at most this; multiple of 32
   uint32_t num_buffers;  // 2..kMaxCopyBuffers
-  uint32_t search;       // Store only: int32 [2, kStoreSearch], masks and scratch
+  uint32_t search;       // Store only: kStoreSearchBytes
   uint32_t total;
 };
 constexpr int32_t kBlockIdWords =
@@ -175,6 +175,8 @@ constexpr int32_t kBlockIdWords =
 constexpr int32_t kCopyWindowBytes = 4 * (5 * kCopyWindow + kBlockIdWords + 16);
 constexpr int32_t kMaxCopyBuffers = 6;  // event ids 0..5; 7 belongs to vector_util.h
 constexpr int32_t kStoreSearch = 1024;  // new rows searched at once for a later write of the same token
+constexpr int32_t kStoreSearchBytes =
+    4 * 3 * kStoreSearch + 3 * kStoreSearch / 8;  // three lists, three masks
 
 struct AvsgTiling {  // fused entry
   MatchTiling match;

@@ -110,7 +110,7 @@ __aicore__ inline void Match::Open() {
   const bool own = magic_version == (static_cast<uint64_t>(kLayoutVersion) << 32 | kMagic) &&
                    static_cast<int32_t>(lease_step) == lease_ &&
                    poison_slots == static_cast<uint64_t>(tiling_.num_slots) << 32;
-  const bool sound = step_ >= 0 && step_ < kMaxStep && floor_ >= 0 && floor_ <= step_;
+  const bool sound = step_ > 0 && step_ < kMaxStep && floor_ >= 0 && floor_ <= step_;
   const bool reset = !own || !sound;
   if (reset) Reset();
   const bool rolled_back = verified_len_ < high_;

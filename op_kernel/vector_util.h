@@ -69,11 +69,16 @@ __aicore__ inline int32_t Compact(const LocalTensor<int16_t>& dst, const LocalTe
   return static_cast<int32_t>(kept);
 }
 
-// dst &= src and dst = ~dst on masks of num_bits bits (16-bit logic is all that A2 has).
+// dst &= src, dst |= src and dst = ~src on masks of num_bits bits (16-bit logic is all that A2 has).
 __aicore__ inline void AndMask(const LocalTensor<uint8_t>& dst, const LocalTensor<uint8_t>& src,
                                int32_t num_bits) {
   const LocalTensor<uint16_t> halves = dst.ReinterpretCast<uint16_t>();
   And(halves, halves, src.ReinterpretCast<uint16_t>(), num_bits / 16);
+}
+__aicore__ inline void OrMask(const LocalTensor<uint8_t>& dst, const LocalTensor<uint8_t>& src,
+                              int32_t num_bits) {
+  const LocalTensor<uint16_t> halves = dst.ReinterpretCast<uint16_t>();
+  Or(halves, halves, src.ReinterpretCast<uint16_t>(), num_bits / 16);
 }
 __aicore__ inline void NotMask(const LocalTensor<uint8_t>& dst, const LocalTensor<uint8_t>& src,
                                int32_t num_bits) {

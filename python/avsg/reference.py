@@ -68,7 +68,7 @@ def reset_row(row: Row, lease: int) -> None:
 def must_reset(row: Row, lease: int) -> bool:
     """OPEN: magic, version or S is wrong, lease differs, poison is set, or step >= MAX_STEP.
 
-    A header that no step can have left (step < 0, floor < 0, floor > step) counts as a wrong magic.
+    A header that no step can have left (step < 1, floor < 0, floor > step) counts as a wrong magic.
     """
     head = row.header
     step, floor = int(head[layout.HEADER_STEP]), int(head[layout.HEADER_FLOOR])
@@ -78,7 +78,8 @@ def must_reset(row: Row, lease: int) -> bool:
         or head[layout.HEADER_SLOTS] != row.num_slots
         or head[layout.HEADER_LEASE] != lease
         or head[layout.HEADER_POISON] != 0
-        or not 0 <= floor <= step < layout.MAX_STEP
+        or not 0 < step < layout.MAX_STEP
+        or not 0 <= floor <= step
     )
 
 

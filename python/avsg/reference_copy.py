@@ -129,8 +129,9 @@ def store(
 
     payloads: (host_kv uint8 [num_host_blocks*block_size, row_bytes], new_rows uint8 [T, row_bytes]);
     positions and entries int32 [T]; store_counters int32 [2]. A position outside [0, MAX_TOKENS), an entry
-    outside the batch (-1 among them) or a bad block is skipped and counted. Of rows for the same place the
-    highest index wins; all of them count as stored.
+    outside the batch (-1 among them) or a bad block is skipped and counted. Of rows for the same token
+    of an entry the highest index wins; all of them count as stored. Entries that share a block must not write
+    the same row of it: on several cores it is not specified which one wins.
     """
     del config  # the pool's sizes do not matter here; the signature is that of the other calls
     sane = (positions >= 0) & (positions < layout.MAX_TOKENS) & (entries >= 0) & (entries < len(block_table))
