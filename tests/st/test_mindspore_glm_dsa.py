@@ -26,7 +26,7 @@ GLM_ROWS = replace(
 
 @pytest.fixture(autouse=True)
 def _blocking_launch() -> None:
-    """MindSpore's asynchronous launch makes a small model several times slower on a CPU."""
+    """Asynchronous launch is slow on a CPU, also later in a process that used it (matmul 4 ms for 0.05)."""
     ms.runtime.launch_blocking()
 
 
