@@ -24,6 +24,7 @@ import bench_measure
 import bench_model
 import click
 import numpy as np
+from bench_options import LIBRARY, POSITIVE, check_sizes, numbers, percents
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
@@ -46,14 +47,6 @@ def machine(library: str) -> str:
     return (
         f"{cpu}, {os.cpu_count()} threads, g++ {compiler} -O3, numpy {np.__version__}, {Path(library).name}"
     )
-
-
-def numbers(_context: click.Context, _parameter: click.Parameter, text: str) -> list[float]:
-    """Comma-separated numbers of an option."""
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a list of numbers such as 2048,4096.") from None
 
 
 def report(title: str, columns: list[str], rows: list[list[str]], notes: list[str], library: str) -> None:
@@ -96,14 +89,18 @@ def main() -> None:
 @click.option("--top-k", default="256,512,1024,2048", callback=numbers, show_default=True)
 @click.option("--slots", default="2048,4096,8192", callback=numbers, show_default=True)
 @click.option(
-    "--misses", default="0,5,10,20", callback=numbers, show_default=True, help="Percent of a step's tokens."
+    "--misses", default="0,5,10,20", callback=percents, show_default=True, help="Percent of a step's tokens."
 )
 @click.option(
-    "--rows", default=16, show_default=True, help="Requests that take turns, each with its own data."
+    "--rows",
+    default=16,
+    type=POSITIVE,
+    show_default=True,
+    help="Requests that take turns, each with its own data.",
 )
-@click.option("--steps", default=20, show_default=True, help="Measured steps of each request.")
+@click.option("--steps", default=20, type=POSITIVE, show_default=True, help="Measured steps of each request.")
 @click.option("--seed", default=0, show_default=True)
-@click.option("--library", default="cpu", show_default=True, help="cpu, cpu-checked or a path.")
+@LIBRARY
 @click.option("--json", "as_json", is_flag=True)
 def match(
     top_k: list[float],
@@ -112,11 +109,11 @@ def match(
     rows: int,
     steps: int,
     seed: int,
-    library: str,
+    path: str,
     as_json: bool,
 ) -> None:
     """Time of a match: slots for the top-k of one request, allocation and linking included."""
-    path = str(_abi.resolve(library))
+    check_sizes(top_k, slots)
     cases = [(int(k), int(s), m / 100) for k in top_k for s in slots for m in misses if k <= s]
     records = []
     with (
@@ -149,18 +146,22 @@ def match(
 
 @main.command()
 @click.option(
-    "--misses", default="0,5,20,100", callback=numbers, show_default=True, help="Percent of a step's tokens."
+    "--misses", default="0,5,20,100", callback=percents, show_default=True, help="Percent of a step's tokens."
 )
-@click.option("--requests", default=8, show_default=True)
+@click.option("--requests", default=8, type=POSITIVE, show_default=True)
 @click.option("--top-k", default=2048, show_default=True)
 @click.option("--slots", default=8192, show_default=True)
-@click.option("--row-bytes", default=1152, show_default=True)
-@click.option("--steps", default=40, show_default=True, help="Measured steps.")
+@click.option("--row-bytes", default=1152, type=POSITIVE, show_default=True)
+@click.option("--steps", default=40, type=POSITIVE, show_default=True, help="Measured steps.")
 @click.option(
-    "--threads", default=os.cpu_count(), show_default=True, help="For the library and the baseline."
+    "--threads",
+    default=os.cpu_count(),
+    type=POSITIVE,
+    show_default=True,
+    help="For the library and the baseline.",
 )
 @click.option("--seed", default=0, show_default=True)
-@click.option("--library", default="cpu", show_default=True, help="cpu, cpu-checked or a path.")
+@LIBRARY
 @click.option("--json", "as_json", is_flag=True)
 def load(
     misses: list[float],
@@ -171,11 +172,11 @@ def load(
     steps: int,
     threads: int,
     seed: int,
-    library: str,
+    path: str,
     as_json: bool,
 ) -> None:
     """Time of match and copy of all requests, against copying all K rows of each."""
-    path = str(_abi.resolve(library))
+    check_sizes([top_k], [slots])
     records = []
     with (
         tempfile.TemporaryDirectory() as directory,
