@@ -9,7 +9,7 @@ import sys
 from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_uint32, c_void_p
 from pathlib import Path
 
-from .errors import LibraryError, LibraryNotFoundError, RuleViolationError
+from .errors import LibraryError, LibraryNotFoundError, RuleViolationError, sentence
 
 ABI_VERSION = 1
 LIBRARY_NAMES = ("cpu", "cpu-checked", "npu")
@@ -218,17 +218,23 @@ def resolve(library: str | os.PathLike[str] | None) -> str | Path:
     """
     if library is None:
         library = os.environ.get("AVSG_LIBRARY") or ("npu" if find_library("npu") else "cpu")
-    text = os.fspath(library)
+    text = os.fspath(library) if isinstance(library, (str, os.PathLike)) else library
+    if not isinstance(text, str):
+        names = f"reference, {', '.join(LIBRARY_NAMES)}"
+        raise TypeError(sentence("library", repr(library), f"one of {names}, a path or None", "pass a str"))
     if text == "reference":
         return text
     if text in LIBRARY_NAMES:
         path = find_library(text)
         if path is None:
             looked = ", ".join(str(candidate) for candidate in search_paths(text))
-            raise LibraryNotFoundError(
-                f"library {text!r} is not built: looked for {looked}. Run `pip install .` in "
-                'the source tree (needs g++ and cmake), or use library="reference", which needs numpy only.'
+            remedy = (
+                'Build it on a machine with CANN, or use library="cpu".'
+                if text == "npu"
+                else "Run `pip install .` in the source tree (needs g++ and cmake), or use "
+                'library="reference", which needs numpy only.'
             )
+            raise LibraryNotFoundError(f"library {text!r} is not built: looked for {looked}. {remedy}")
         return path
     path = Path(text)
     if not path.is_file():

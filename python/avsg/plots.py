@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 from pathlib import Path
 
 from .replay import ReplayResult
@@ -24,6 +26,8 @@ def check(path: str) -> None:
     folder = Path(path).absolute().parent
     if not folder.is_dir():
         raise ValueError(f"--plot is {path}, but the folder {folder} does not exist: make it first.")
+    if Path(path).is_dir() or not os.access(path if Path(path).exists() else folder, os.W_OK):
+        raise ValueError(f"--plot is {path}, which cannot be written: name a file in a folder of yours.")
 
 
 def hit_rate_figure(results: list[ReplayResult], trace: Trace, path: str) -> None:
@@ -44,7 +48,9 @@ def hit_rate_figure(results: list[ReplayResult], trace: Trace, path: str) -> Non
     axes.set_title(f"{trace.name} (counted on a CPU)")
     axes.grid(alpha=0.3)
     axes.legend()
+    picture = io.BytesIO()  # drawn before the file is opened: an interrupted run leaves no half of one
+    figure.savefig(picture, dpi=150, format=Path(path).suffix[1:])
     try:
-        figure.savefig(path, dpi=150)
+        Path(path).write_bytes(picture.getvalue())
     except OSError as error:
         raise ValueError(f"The plot cannot be written to {path}: {error.strerror}.") from None

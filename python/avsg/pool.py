@@ -73,7 +73,12 @@ class Pool:
             )
         self._config = config
         self._backend = make_backend(config, library, num_cores)
-        self._state = aligned_zeros((config.num_rows, self._backend.sizes.state_stride_bytes))
+        sizes = self._backend.sizes
+        try:
+            self._state = aligned_zeros((config.num_rows, sizes.state_stride_bytes))
+        except MemoryError:
+            got, allowed = f"{config.num_rows}, {sizes.state_bytes} bytes of state", "what memory holds"
+            raise MemoryError(sentence("num_rows", got, allowed, "give one row to each request")) from None
         self._state_view = view("pool.state", self._state)
         self._stats = StatsCounter()
         self._lock = threading.Lock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,9 +84,9 @@ def _read(path: Path) -> tuple[np.ndarray, dict]:
         raise
     except OSError as error:
         raise TraceError(f"{path} cannot be read ({error.strerror or error}).") from None
-    except (ValueError, EOFError, zipfile.BadZipFile):
+    except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
         raise TraceError(
-            f"{path} is not a trace: an .npz file with the arrays topk and meta is needed."
+            f"{path} is not a trace, or is damaged: an .npz file with the arrays topk and meta is needed."
         ) from None
     try:
         meta = json.loads(meta_text)

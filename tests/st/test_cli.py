@@ -17,7 +17,7 @@ from avsg.cli import main
 from avsg.commands import common
 from avsg.commands.replay import POLICIES
 from avsg.replay import Memory
-from avsg.traces import shipped_traces
+from avsg.traces import DATA_DIR, shipped_traces
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP_K = 64
@@ -116,6 +116,11 @@ def test_default_sizes_hold_a_step_and_fit_the_library() -> None:
     assert not any(r["wrong_rows"] for r in document["results"])
 
 
+def test_default_size_suits_every_policy(trace: Path) -> None:
+    document = replay_json(trace, "--queries", 9, "--warm-up", 9)  # 9 times top_k is no power of two
+    assert [r["num_slots"] for r in document["results"]] == [1024] * len(POLICIES)
+
+
 @pytest.mark.parametrize(
     ("text", "slots"),
     [("8192", [8192]), ("8K,2k", [8192, 2048]), ("1x, 4x", [256, 1024]), ("4x,1024,1K", [1024])],
@@ -141,6 +146,8 @@ def test_sizes_are_slots_thousands_or_multiples(text: str, slots: list[int]) -> 
         (["TRACE", "--warm-up", "-1"], "nothing would be counted"),
         (["TRACE", "--library", "gpu"], "'gpu' is neither a file nor one of"),
         (["TRACE", "--cores", "1000"], "num_cores"),
+        (["agent_L09_K256", "--queries", "100"], "--queries 100 needs 32768 slots or more"),
+        (["TRACE", "--policy", "belady", "--slots", "100"], "multiple of 64"),
         (["TRACE", "--plot", "figure.txt"], ".png, .svg, .pdf"),
         (["TRACE", "--plot", "no/such/folder/figure.png"], "does not exist"),
         ([], "Missing argument 'TRACE'"),
@@ -181,7 +188,7 @@ def test_wrong_trace_is_refused_in_a_sentence(
     assert sentence in " ".join(result.output.split()) and "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("kind", ["text", "array", "other arrays", "pickle", "truncated"])
+@pytest.mark.parametrize("kind", ["text", "array", "other arrays", "pickle", "truncated", "damaged"])
 def test_file_of_another_kind_is_refused(kind: str, trace: Path, tmp_path: Path) -> None:
     path = tmp_path / "trace.npz"
     if kind == "text":
@@ -193,6 +200,10 @@ def test_file_of_another_kind_is_refused(kind: str, trace: Path, tmp_path: Path)
         np.savez(path, tokens=GOOD_TOPK)
     elif kind == "pickle":
         np.savez(path, topk=np.array([{}], dtype=object), meta="{}")
+    elif kind == "damaged":  # the compressed bytes themselves, so that zlib and not zipfile complains
+        data = bytearray((DATA_DIR / "agent_L09_K256.npz").read_bytes())
+        data[len(data) // 3 : len(data) // 3 + 2000] = bytes(2000)
+        path.write_bytes(data)
     else:
         path.write_bytes(trace.read_bytes()[:-400])
     result = avsg("replay", path)
@@ -228,6 +239,27 @@ def test_plot_is_written(trace: Path, tmp_path: Path) -> None:
     result = avsg("replay", trace, "--slots", "2x,4x", "--policy", "avsg,lru", "--plot", path)
     assert result.exit_code == 0, result.output
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plot_over_a_folder_is_refused_before_the_run(trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder.png").mkdir()
+    result = avsg("replay", trace, "--plot", tmp_path / "folder.png")
+    assert result.exit_code == 2 and "cannot be written" in result.output and "hit rate" not in result.output
+
+
+def test_baselines_may_have_more_slots_than_the_chip_holds(trace: Path) -> None:
+    document = replay_json(trace, "--policy", "lru", "--slots", "32K", "--warm-up", 8)
+    assert [r["num_slots"] for r in document["results"]] == [32768]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this machine")
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=str)
+def test_output_that_cannot_be_written_is_a_sentence(form: list[str], trace: Path) -> None:
+    command = [Path(sys.executable).with_name("avsg"), "replay", trace, "--policy", "lru", *form]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: The output cannot be written"), done.stderr
 
 
 def test_plot_without_matplotlib_says_what_to_install(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""avsg size and avsg doctor: figures, findings and refusals."""
+"""avsg size and avsg doctor: figures, findings and refusals; tables on a narrow terminal."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from avsg import _abi, layout
 from avsg.cli import main
-from avsg.commands import doctor
+from avsg.commands import common, doctor
+from avsg.commands.replay import COLUMNS
 
 
 def avsg(*arguments: object) -> Result:
@@ -67,6 +70,20 @@ def test_doctor_names_a_library_that_does_not_load(monkeypatch: pytest.MonkeyPat
     assert finding.state == "problem" and finding.needed and str(broken) in finding.advice
 
 
+@pytest.mark.parametrize(("content", "words"), [(b"not a library", "not a usable"), (None, "neither a file")])
+def test_doctor_loads_the_library_that_the_environment_chooses(
+    content: bytes | None, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    chosen = tmp_path / "libavsg_cpu.so"
+    if content is not None:
+        chosen.write_bytes(content)
+    monkeypatch.setenv("AVSG_LIBRARY", str(chosen))
+    (finding,) = doctor.check_choice()
+    assert finding.state == "problem" and finding.needed and words in finding.advice
+    monkeypatch.setenv("AVSG_LIBRARY", "reference")
+    assert doctor.check_choice()[0].state == "ok"
+
+
 @pytest.mark.parametrize(
     ("numpy_version", "mindspore", "state"),
     [("2.1.0", "2.6.0", "problem"), ("1.26.4", "2.6.0", "ok"), ("2.1.0", None, "absent")],
@@ -94,3 +111,24 @@ def test_doctor_compares_the_cann_version(release: str, state: str, text: str, t
 def test_doctor_refuses_a_folder_that_is_no_cann_toolkit(tmp_path: Path) -> None:
     assert doctor.check_cann(str(tmp_path)).state == "problem"
     assert doctor.check_cann(None).state == doctor.check_npu("no/such/davinci*").state == "absent"
+
+
+def test_tight_table_fits_80_columns_and_breaks_no_figure() -> None:
+    table = common.table(*COLUMNS, "wrong rows", left=2, tight=True)
+    cells = (
+        "16,384 (8x)",
+        "previous",
+        "97.93%",
+        "1,646,020",
+        "132.3",
+        "189.6 MB",
+        "1.00",
+        "0",
+        "0 of 3,072,000",
+    )
+    table.add_row(*cells)
+    console = Console(width=80, file=io.StringIO())
+    console.print(table)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert all(sum(cell in line for line in lines) for cell in (*cells[:-1], "3,072,000")), lines

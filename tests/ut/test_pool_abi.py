@@ -113,6 +113,21 @@ def test_default_is_the_environment_then_npu_then_cpu(monkeypatch, tmp_path):
     assert _abi.resolve(None) == tmp_path / "lib" / "libavsg_npu.so"
 
 
+def test_missing_npu_library_is_not_promised_by_pip_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(_abi, "_PACKAGE_DIR", tmp_path)
+    with pytest.raises(
+        avsg.LibraryNotFoundError, match="'npu' is not built.*on a machine with CANN"
+    ) as caught:
+        _abi.resolve("npu")
+    assert "pip install" not in str(caught.value)
+
+
+@pytest.mark.parametrize("library", [3, b"cpu", ["cpu"]])
+def test_library_of_another_type_is_refused(library):
+    with pytest.raises(TypeError, match="^library is .* is allowed: pass a str"):
+        _abi.resolve(library)
+
+
 def test_unknown_name_is_refused_with_the_names_that_exist():
     with pytest.raises(
         avsg.LibraryNotFoundError, match="'gpu' is neither a file nor.*reference, cpu, cpu-checked, npu"

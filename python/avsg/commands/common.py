@@ -57,11 +57,18 @@ def console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=None if stream.isatty() else PLAIN_WIDTH, highlight=False)
 
 
-def table(*columns: str, left: int = 1, title: str | None = None) -> Table:
-    """A table whose first `left` columns are text and whose others are numbers."""
-    result = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+def table(*columns: str, left: int = 1, title: str | None = None, tight: bool = False) -> Table:
+    """A table whose first `left` columns are text and whose others are numbers.
+
+    tight: for a narrow terminal, a heading's words stand below each other and only the last column wraps.
+    """
+    padding = (0, 0 if tight else 1)
+    result = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, padding=padding)
     for index, column in enumerate(columns):
-        result.add_column(column, justify="left" if index < left else "right", overflow="fold")
+        heading = column.replace(" ", "\n") if tight else column
+        justify = "left" if index < left else "right"
+        whole = tight and index < len(columns) - 1
+        result.add_column(heading, justify=justify, overflow="fold", no_wrap=whole)
     return result
 
 

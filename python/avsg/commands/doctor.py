@@ -105,8 +105,11 @@ def check_choice() -> list[Finding]:
     if not choice:
         return []
     try:
-        return [Finding("AVSG_LIBRARY", "ok", f"{choice} ({_abi.resolve(choice)})")]
-    except OSError as error:
+        library = _abi.resolve(choice)
+        if library != "reference":
+            _abi.load(library)
+        return [Finding("AVSG_LIBRARY", "ok", f"{choice} ({library})")]
+    except (OSError, LibraryError) as error:
         return [Finding("AVSG_LIBRARY", "problem", choice, str(error), needed=True)]
 
 

@@ -27,7 +27,9 @@ def replay_trace(
     """Replays, prints and plots; False when a row was wrong."""
     with common.refusals():
         for size in sizes:
-            make_backend(settings.config(size), settings.library, settings.num_cores)
+            config = settings.config(size)
+            if "avsg" in policies:
+                make_backend(config, settings.library, settings.num_cores)
             for policy in set(policies) - {"avsg", "belady"}:
                 PolicyRunner(settings, policy, size)
         if plot:
@@ -52,7 +54,8 @@ def _run_all(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     screen = common.console(stderr=True)
     results = []
-    with Progress(*columns, console=screen, transient=True, disable=not show_progress) as progress:
+    hidden = not (show_progress and screen.is_terminal)
+    with Progress(*columns, console=screen, transient=True, disable=hidden) as progress:
         task = progress.add_task("", total=len(sizes) * len(policies) * settings.trace.num_positions)
         for size in sizes:
             for policy in policies:
@@ -74,7 +77,8 @@ def _print_results(settings: Settings, results: list[ReplayResult]) -> None:
         f"{trace.name}: top_k {trace.top_k}, query positions {trace.context_start:,} to "
         f"{trace.num_tokens - 1:,} ({settings.warm_up} of them not counted), queries a step: {queries}"
     )
-    table = common.table(*COLUMNS, "wrong rows", left=2)
+    tight = console.width < common.PLAIN_WIDTH
+    table = common.table(*COLUMNS, "wrong rows", left=2, tight=tight)
     last = None
     for result in results:
         if last not in (None, result.num_slots):
@@ -82,12 +86,12 @@ def _print_results(settings: Settings, results: list[ReplayResult]) -> None:
         last = result.num_slots
         table.add_row(*_row(result))
     console.print(table)
-    console.print(
+    notes = (
         f"Counted on this CPU: avsg in library {settings.library} with {sum(engine.ROW_BYTES):,}-byte rows, "
         "the others in numpy without rows.\n4x: four times top_k. Core share: copies of the busiest core "
-        "over the mean. Wrong rows: slots\nthat do not hold the host's row, byte for byte.",
-        style="dim",
+        "over the mean. Wrong rows: slots\nthat do not hold the host's row, byte for byte."
     )
+    console.print(notes.replace("\n", " ") if tight else notes, style="dim")
 
 
 def _row(result: ReplayResult) -> list[str]:
@@ -132,10 +136,14 @@ def parse_policies(text: str) -> list[str]:
 
 
 def default_sizes(settings: Settings) -> list[int]:
-    """2, 4 and 8 times top_k, as far as they hold a step and fit the library; else the smallest that does."""
+    """2, 4 and 8 times top_k, as far as they hold a step and fit the library; else the first power of two."""
     step = settings.num_queries * settings.trace.top_k
-    smallest = -(-step // 64) * 64
-    backend = make_backend(settings.config(smallest), settings.library, settings.num_cores)
+    smallest = max(64, 1 << (step - 1).bit_length())
+    try:
+        backend = make_backend(settings.config(smallest), settings.library, settings.num_cores)
+    except ValueError as error:
+        queries = settings.num_queries
+        raise ValueError(f"--queries {queries} needs {smallest} slots or more: {error}") from None
     sizes = [ratio * settings.trace.top_k for ratio in DEFAULT_RATIOS]
     fitting = [size for size in sizes if step <= size <= backend.sizes.max_num_slots and size % 64 == 0]
     return fitting or [smallest]
