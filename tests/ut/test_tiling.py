@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiling of the chips: what fits 184 KiB of UB, and what a refusal names (DESIGN.md "Kernel on Ascend 910B")."""
+"""Tiling of the chips: what fits 184 KiB of UB, and what the refusal of a larger pool names."""
 
 from __future__ import annotations
 
