@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Compiles the kernels against the Ascend C headers of a CANN 8.1 toolkit, runs them on the CPU with the rig's model of
-# the vector core, and compares with libavsg_cpu.so: CANN=TOOLKIT [RIG=DIRECTORY] bash scripts/check_headers.sh
+# the vector core, and compares with libavsg_cpu.so; compiles the Ascend glue for MindSpore too: CANN=TOOLKIT [RIG=DIRECTORY] bash scripts/check_headers.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RIG=${RIG:-../shared/rig}
+bash scripts/check_mindspore_headers.sh
 
 skip() {
   printf 'The kernels were not checked against the real Ascend C headers: %s.\n' "$*"
