@@ -23,7 +23,8 @@ from mutations import ALL
 from mutations.case import Mutation, Tests
 
 ROOT = Path(__file__).resolve().parents[1]
-TREE = ("CMakeLists.txt", "VERSION", "pyproject.toml", "framework", "op_host", "op_kernel", "python", "tests")
+FILES = ("CMakeLists.txt", "VERSION", "pyproject.toml")
+TREE = (*FILES, "framework", "op_host", "op_kernel", "python", "scripts", "tests")
 TIME_LIMIT_S = 120  # of one mutation's tests; twenty times as long for all tests together
 
 
