@@ -6,6 +6,9 @@ from __future__ import annotations
 from .case import Mutation, checked, fast, vector
 
 LOAD, RING, STORE = "op_kernel/avsg_load.h", "op_kernel/row_copy.h", "op_kernel/avsg_store.h"
+LATE_REPEAT = (
+    "tests/st/test_laws.py::test_highest_index_wins_where_a_long_rising_list_repeats_one_position_late"
+)
 INVISIBLE = "tests/st/test_invisible.py::test_attention_reads_the_hosts_rows"
 BAD_BLOCK = "tests/st/test_invisible.py::test_bad_block_gives_zeros_poisons_and_the_next_step_resets"
 SHARES = "tests/st/test_counts.py::test_every_core_copies_its_share_whatever_request_it_belongs_to"
@@ -119,6 +122,14 @@ COPY = (
         tests=checked(
             "tests/st/test_laws.py::test_highest_index_wins_a_position_that_is_stored_twice[cpu-checked-3]"
         ),
+    ),
+    Mutation(
+        name="store-takes-every-list-for-rising",
+        rule="Store: positions of one call are distinct per entry; otherwise the highest index wins",
+        file=STORE,
+        old="if (Compact(kept, position, falls, count) > 0) return false;",
+        new="if (Compact(kept, position, falls, count) > 1) return false;",
+        tests=checked(f"{LATE_REPEAT}[cpu-checked-3]"),
     ),
 )
 

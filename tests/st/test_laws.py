@@ -134,6 +134,28 @@ def test_highest_index_wins_a_position_that_is_stored_twice(library, num_cores):
     assert list(stored) == [8, 0]
 
 
+@pytest.mark.parametrize("num_cores", [1, 3])
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_highest_index_wins_where_a_long_rising_list_repeats_one_position_late(library, num_cores):
+    """Store: positions rise over three search tiles, within an entry and to the next, but for the last row."""
+    num_rows = 1301
+    pool = avsg.Pool(avsg.PoolConfig(1, 64, 8), library=library, num_cores=num_cores)
+    host = np.zeros((100, 16, ROW_BYTES), np.uint8)
+    entries = (np.arange(num_rows) >= 700).astype(np.int32)
+    positions = (np.arange(num_rows) - 700 * entries).astype(np.int32)
+    entries[-1], positions[-1] = 0, 3
+    new_rows = np.repeat((np.arange(num_rows) % 251).astype(np.uint8)[:, None], ROW_BYTES, axis=1)
+    table = np.random.default_rng(5).permutation(100).reshape(2, 50).astype(np.int32)
+    stored = pool.store(
+        [new_rows], [host], positions=positions, entries=entries, block_table=table, check=False
+    )
+    read = host[table[entries, positions // 16], positions % 16]
+    expected = new_rows.copy()
+    expected[3] = new_rows[-1]
+    np.testing.assert_array_equal(read, expected)
+    assert list(stored) == [num_rows, 0]
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_damaged_stamps_count_as_numbers_up_to_the_last_step(library):
     """Whatever a row's stamps hold, COLLECT ends: below 0 is 0, and NaN or too large is the last step."""
