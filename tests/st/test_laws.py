@@ -137,7 +137,7 @@ def test_highest_index_wins_a_position_that_is_stored_twice(library, num_cores):
 @pytest.mark.parametrize("num_cores", [1, 3])
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_highest_index_wins_where_a_long_rising_list_repeats_one_position_late(library, num_cores):
-    """Store: positions rise over three search tiles, within an entry and to the next, but for the last row."""
+    """Store: positions rise over three search tiles, also from entry to entry, but for the last row."""
     num_rows = 1301
     pool = avsg.Pool(avsg.PoolConfig(1, 64, 8), library=library, num_cores=num_cores)
     host = np.zeros((100, 16, ROW_BYTES), np.uint8)
