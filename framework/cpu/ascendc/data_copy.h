@@ -124,7 +124,7 @@ inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, c
     const View at = detail::Behind(src.GetView(), b * src_step);
     op.Read(at, p.blockLen);
     op.WriteGm(to + b * dst_step, p.blockLen, at.address);
-    std::memcpy(to + b * dst_step, at.address, p.blockLen);
+    op.CopyOut(to + b * dst_step, at.address, p.blockLen);
   }
   op.Dma(uint64_t{p.blockLen} * p.blockCount, false);
 }

@@ -67,6 +67,7 @@ class Instruction {
       int n);          // those that the API issues itself; they cost time but kernels must not rely on them
   void ScalarWaits();  // the scalar unit reads a special register of this pipe
   void CopyIn(uint8_t* to, const uint8_t* from, uint64_t bytes);
+  void CopyOut(uint8_t* to, const uint8_t* from, uint64_t bytes);
   void Dma(uint64_t bytes, bool in);
   void UbScalar(bool store);
   void GmScalar();
@@ -135,6 +136,7 @@ class Instruction {
   }
   void ScalarWaits() {}
   void CopyIn(uint8_t* to, const uint8_t* from, uint64_t bytes) { CopyLate(to, from, bytes); }
+  void CopyOut(uint8_t* to, const uint8_t* from, uint64_t bytes) { CopyLines(to, from, bytes); }
   void Dma(uint64_t bytes, bool in) {
     if (!Counting()) return;
     ++this_core->counts.dmas;

@@ -180,6 +180,7 @@ void Instruction::HiddenBarriers(int n) {
 void Instruction::ScalarWaits() { ScalarFollows(pipe_); }
 
 void Instruction::CopyIn(uint8_t* to, const uint8_t* from, uint64_t bytes) { std::memcpy(to, from, bytes); }
+void Instruction::CopyOut(uint8_t* to, const uint8_t* from, uint64_t bytes) { std::memcpy(to, from, bytes); }
 
 void Instruction::Dma(uint64_t bytes, bool in) {
   ++Self().counts.dmas;
