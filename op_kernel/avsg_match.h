@@ -78,6 +78,14 @@ class Match {
   __aicore__ inline void StoreSlots();
   __aicore__ inline void StoreBuckets();
   __aicore__ inline void WriteCounters();
+  // D: hits younger than this keep their stamps.
+  __aicore__ inline int32_t Lag() const {
+    return MinOf(MaxOf((step_ - floor_) >> 2, tiling_.lag_min), kLagMax);
+  }
+  // Where new tokens start and hits move at least: a quarter of the way from the floor to now.
+  __aicore__ inline int32_t OldestStart() const {
+    return MaxOf(step_ - (3 * (step_ - floor_) >> 2), floor_ + 1);
+  }
   __aicore__ inline void Tally(Counter counter, int32_t count) { counters_[counter] += count; }
 
   // A query

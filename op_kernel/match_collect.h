@@ -127,8 +127,7 @@ __aicore__ inline int32_t Match::StampLate(const LocalTensor<int32_t>& offsets,
 
 // INSTALL: the k-th miss gets the k-th victim. Also turns slots_ from byte offsets into the query's slots.
 __aicore__ inline void Match::Install() {
-  const int32_t stamp =
-      2 * num_misses_ > tiling_.top_k ? step_ : MaxOf(step_ - (3 * (step_ - floor_) >> 2), floor_ + 1);
+  const int32_t stamp = 2 * num_misses_ > tiling_.top_k ? step_ : OldestStart();
   oldest_promised_ = MinOf(oldest_promised_, stamp);
   const LocalTensor<int16_t> iota = Scratch(0, tiling_.num_slots / 2).ReinterpretCast<int16_t>();
   Fence();

@@ -11,7 +11,6 @@ namespace sparse_gather {
 // choose.
 __aicore__ inline void Match::RefreshMarked() {
   const int32_t count = tiling_.num_slots;
-  const int32_t lag = MinOf(MaxOf((step_ - floor_) >> 2, tiling_.lag_min), kLagMax);
   Compact(tokens_, slots_, hit_mask_, num_valid_);
   Fence();
   MarkSlots(num_hits_);
@@ -19,7 +18,7 @@ __aicore__ inline void Match::RefreshMarked() {
   const LocalTensor<int32_t> stamp = Scratch(count, count);
   const LocalTensor<uint8_t> old = Scratch(2 * count, count / 32).ReinterpretCast<uint8_t>();
   AgeOf(slot_stamp_, AsFloat(age), count);
-  CompareScalar(old, AsFloat(age), static_cast<float>(lag), CMPMODE::GE, count);
+  CompareScalar(old, AsFloat(age), static_cast<float>(Lag()), CMPMODE::GE, count);
   Fence();
   AndMask(old, slot_mask_, count);
   RefreshedStamp(AsFloat(age), stamp, count);

@@ -182,8 +182,6 @@ __aicore__ inline void Match::AgeOf(const LocalTensor<float>& stamp, const Local
 // stamp = max(step - max(a - (a >> 2) - D + 1, 0), low) of ages in `age`, which is overwritten.
 __aicore__ inline void Match::RefreshedStamp(const LocalTensor<float>& age, const LocalTensor<int32_t>& stamp,
                                              int32_t count) {
-  const int32_t span = step_ - floor_;
-  const int32_t lag = MinOf(MaxOf(span >> 2, tiling_.lag_min), kLagMax);
   const LocalTensor<int32_t> quarter = AsInt(age);
   Cast(stamp, age, RoundMode::CAST_RINT, count);
   Fence();
@@ -191,7 +189,7 @@ __aicore__ inline void Match::RefreshedStamp(const LocalTensor<float>& age, cons
   Fence();
   Sub(stamp, stamp, quarter, count);
   Fence();
-  Adds(stamp, stamp, 1 - lag, count);
+  Adds(stamp, stamp, 1 - Lag(), count);
   Fence();
   Maxs(stamp, stamp, 0, count);
   Fence();
@@ -199,7 +197,7 @@ __aicore__ inline void Match::RefreshedStamp(const LocalTensor<float>& age, cons
   Fence();
   Adds(stamp, stamp, step_, count);
   Fence();
-  Maxs(stamp, stamp, MaxOf(step_ - (3 * span >> 2), floor_ + 1), count);
+  Maxs(stamp, stamp, OldestStart(), count);
   Fence();
 }
 
@@ -207,12 +205,11 @@ __aicore__ inline void Match::RefreshedStamp(const LocalTensor<float>& age, cons
 // scalar load brings two of them.
 __aicore__ inline void Match::Refresh() {
   if (num_hits_ == 0) return;
-  const int32_t span = step_ - floor_;
-  const int32_t lag = MinOf(MaxOf(span >> 2, tiling_.lag_min), kLagMax);
-  const int32_t low = MaxOf(step_ - (3 * span >> 2), floor_ + 1);
-  oldest_promised_ = MinOf(oldest_promised_, span >= lag ? MinOf(low, step_ - lag + 1) : 0);
+  const int32_t lag = Lag();
+  const bool any_old = step_ - floor_ >= lag;
+  oldest_promised_ = MinOf(oldest_promised_, any_old ? MinOf(OldestStart(), step_ - lag + 1) : 0);
   AwaitLoad(kStampLoad);
-  if (span < lag) return;
+  if (!any_old) return;
   const int32_t count = RoundUp(num_valid_, kLanes);
   const LocalTensor<int32_t> age = Scratch(0, k64_);
   const LocalTensor<int32_t> packed = Scratch(k64_, k64_);

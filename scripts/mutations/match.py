@@ -59,8 +59,8 @@ TOKENS = (
         name="match-refreshes-by-one-step-more",
         rule="REFRESH: stamp = max(step - max(a - (a >> 2) - D + 1, 0), low)",
         file=PROBE,
-        old="Adds(stamp, stamp, 1 - lag, count);",
-        new="Adds(stamp, stamp, -lag, count);",
+        old="Adds(stamp, stamp, 1 - Lag(), count);",
+        new="Adds(stamp, stamp, -Lag(), count);",
         tests=checked(*vector("cpu-checked", "all_hit")),
     ),
     Mutation(
