@@ -35,13 +35,13 @@ compile $cpu/kernels.cpp -O1 $INC_81 -DAVSG_CPU_LEVEL=headers -include tests/hea
   -include "$RIG/rig_prelude.h" &
 kernels=$!
 compile tests/headers/rig_launch.cpp -O2 $INC_81
-for source in $api/{check,check_calls,last_error}.cpp $cpu/{arguments,avsg_cpu,calls,host_memory}.cpp \
+for source in $api/{check,check_calls,entries,host_memory,last_error}.cpp $cpu/{arguments,calls,mapped_memory}.cpp \
   op_host/tiling.cpp; do
   compile "$source" -O1
 done
 wait $kernels
 $CXX -shared -o "$out/libavsg_headers.so" "$out"/*.o -static-libstdc++ -static-libgcc -Wl,--no-undefined \
-  -Wl,--version-script=$cpu/exports.map -lpthread
+  -Wl,--version-script=$api/exports.map -lpthread
 
 # HZ: the rig also looks for missing events and barriers.
 HZ=1 AVSG_LIBRARY=$out/libavsg_headers.so exec .venv/bin/python -m pytest -q tests/headers "$@"

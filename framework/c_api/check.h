@@ -87,6 +87,7 @@ struct Call {
   void* state = nullptr;
   int32_t* counters = nullptr;  // of load or store
   void* workspace = nullptr;
+  int64_t workspace_bytes = 0;
   void* stream = nullptr;
 };
 

@@ -26,7 +26,7 @@ bool Queries(Check* check, const char* of, const avsg_config& config, int32_t nu
 }
 
 bool Workspace(Check* check, const Call& call) {
-  return check->Written("workspace", call.workspace, {kWorkspaceBytes}, 1, kStateAlignment);
+  return check->Written("workspace", call.workspace, {call.workspace_bytes}, 1, kStateAlignment);
 }
 
 bool State(Check* check, const Call& call) {

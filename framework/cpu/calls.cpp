@@ -16,10 +16,6 @@ namespace {
 
 constexpr int64_t kWordBytes = 4;
 
-int32_t NumCores(const avsg_config& config) {
-  return config.num_cores > 0 ? config.num_cores : avsg_cpu::NumHardwareThreads();
-}
-
 int Finish(const std::string& failure) {
   if (failure.empty()) return Succeed();
   // Only the checked build watches rules; the fast one can only lack memory for its cores.
@@ -37,7 +33,7 @@ Tensor State(const Call& call) {
   return {"state", call.state, call.config->num_rows * StateStrideBytes(call.config->num_slots)};
 }
 
-Tensor Workspace(const Call& call) { return {"workspace", call.workspace, kWorkspaceBytes}; }
+Tensor Workspace(const Call& call) { return {"workspace", call.workspace, call.workspace_bytes}; }
 
 void AddStep(const avsg_config& config, const avsg_step& step, Arguments* arguments) {
   const int64_t entries_bytes = kWordBytes * step.num_entries;
@@ -123,31 +119,19 @@ CopyShape ShapeOfLoad(const Call& call, int64_t* row_bytes) {
 
 }  // namespace
 
-const Platform& Cpu() {
+int Ready() { return AVSG_OK; }
+
+const Platform& Device() {
   // The checked library runs what a chip would run, the fast one what suits a CPU.
   static const Platform* platform = FindPlatform(AVSG_CPU_CHECKED ? "ascend910b" : "cpu");
   return *platform;
 }
 
-int Sizes(const avsg_config* config, avsg_size_report* report) {
-  const std::string error = CheckSizes(Cpu(), config, report);
-  if (!error.empty()) return Fail(AVSG_INVALID_ARGUMENT, error);
-  MatchTiling tiling = {};
-  const std::string unfit =
-      MakeMatchTiling(ShapeOf(*config), 1, config->num_queries, Cpu(), NumCores(*config), &tiling);
-  if (!unfit.empty()) return Fail(AVSG_INVALID_ARGUMENT, unfit);
-  report->num_buckets = 1 << tiling.num_buckets_log2;
-  report->probe_rounds = tiling.probe_rounds;
-  report->lag_min = tiling.lag_min;
-  report->num_cores = tiling.num_cores;
-  report->max_num_slots = LargestNumSlots(config->top_k, Cpu());
-  report->state_row_bytes = StateRowBytes(config->num_slots);
-  report->state_stride_bytes = tiling.state_stride_bytes;
-  report->state_bytes = config->num_rows * tiling.state_stride_bytes;
-  report->workspace_bytes = kWorkspaceBytes;
-  report->ub_bytes = tiling.ub.total;
-  return Succeed();
+int32_t NumCores(const avsg_config& config) {
+  return config.num_cores > 0 ? config.num_cores : avsg_cpu::NumHardwareThreads();
 }
+
+int64_t WorkspaceBytes() { return kWorkspaceBytes; }
 
 int Match(const Call& call) {
   AvsgMatchTiling tiling = {};
@@ -155,7 +139,7 @@ int Match(const Call& call) {
   if (!error.empty()) return Fail(AVSG_INVALID_ARGUMENT, error);
   const avsg_step& step = *call.step;
   const int32_t num_cores = std::min(NumCores(*call.config), step.num_entries);
-  error = MakeMatchTiling(ShapeOf(*call.config), step.num_entries, step.num_queries, Cpu(), num_cores,
+  error = MakeMatchTiling(ShapeOf(*call.config), step.num_entries, step.num_queries, Device(), num_cores,
                           &tiling.match);
   if (!error.empty()) return Fail(AVSG_INVALID_ARGUMENT, error);
   Arguments arguments;
@@ -174,7 +158,7 @@ int Load(const Call& call) {
   std::string error = Refusal(CheckLoad(call), call.stream);
   if (!error.empty()) return Fail(AVSG_INVALID_ARGUMENT, error);
   const int32_t num_cores = NumCores(*call.config);
-  error = MakeLoadTiling(ShapeOf(*call.config), ShapeOfLoad(call, row_bytes), Cpu(), num_cores, &tiling);
+  error = MakeLoadTiling(ShapeOf(*call.config), ShapeOfLoad(call, row_bytes), Device(), num_cores, &tiling);
   if (!error.empty()) return Fail(AVSG_INVALID_ARGUMENT, error);
   Arguments arguments;
   AddReadPlan(*call.config, *call.plan, &arguments);
@@ -191,7 +175,7 @@ int StepFused(const Call& call) {
   std::string error = Refusal(CheckStepFused(call), call.stream);
   if (!error.empty()) return Fail(AVSG_INVALID_ARGUMENT, error);
   const int32_t num_cores = NumCores(*call.config);
-  error = MakeFusedTiling(ShapeOf(*call.config), ShapeOfLoad(call, row_bytes), Cpu(), num_cores, &tiling);
+  error = MakeFusedTiling(ShapeOf(*call.config), ShapeOfLoad(call, row_bytes), Device(), num_cores, &tiling);
   if (!error.empty()) return Fail(AVSG_INVALID_ARGUMENT, error);
   Arguments arguments;
   AddStep(*call.config, *call.step, &arguments);
@@ -209,7 +193,7 @@ int Store(const Call& call) {
   std::string error = Refusal(CheckStore(call), call.stream);
   if (!error.empty()) return Fail(AVSG_INVALID_ARGUMENT, error);
   const int32_t num_cores = NumCores(*call.config);
-  error = MakeStoreTiling(ShapeOfCopy(call, call.store_payloads, row_bytes), call.num_new_rows, Cpu(),
+  error = MakeStoreTiling(ShapeOfCopy(call, call.store_payloads, row_bytes), call.num_new_rows, Device(),
                           num_cores, &tiling);
   if (!error.empty()) return Fail(AVSG_INVALID_ARGUMENT, error);
   Tensor new_rows[kMaxPayloads];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// avsg_host_alloc and avsg_host_free of the CPU libraries: anonymous mappings that cost memory only where
-// they are touched. One mapping per call: splitting it into chunks is a matter of registering memory with a
-// device, which a CPU never does.
+// avsg_host_alloc and avsg_host_free: their checks, the blocks that were given out, and mappings for them. A
+// block is one range with one alias, so a library never splits it.
+#include "host_memory.h"
+
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "avsg.h"
+#include "calls.h"
 #include "check.h"
 #include "last_error.h"
 
@@ -23,26 +25,26 @@ constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
 #define MAP_HUGE_2MB (21 << 26)  // Linux ABI; older C libraries lack the name
 #endif
 
-struct Mappings {
+struct Blocks {
   std::mutex mutex;
-  std::map<void*, uint64_t> bytes;  // by start
+  std::map<void*, HostBlock> by_host;
 };
 
-Mappings* NewMappings();
+Blocks* NewBlocks();
 
 // Never destroyed: a caller may free while the process ends.
-Mappings& TheMappings() {
-  static Mappings* mappings = NewMappings();
-  return *mappings;
+Blocks& TheBlocks() {
+  static Blocks* blocks = NewBlocks();
+  return *blocks;
 }
 
-void LockMappings() { TheMappings().mutex.lock(); }
-void UnlockMappings() { TheMappings().mutex.unlock(); }
+void LockBlocks() { TheBlocks().mutex.lock(); }
+void UnlockBlocks() { TheBlocks().mutex.unlock(); }
 
 // A fork waits until no other thread is inside, so that the child can go on.
-Mappings* NewMappings() {
-  pthread_atfork(LockMappings, UnlockMappings, UnlockMappings);
-  return new Mappings;
+Blocks* NewBlocks() {
+  pthread_atfork(LockBlocks, UnlockBlocks, UnlockBlocks);
+  return new Blocks;
 }
 
 uint64_t RoundUp(uint64_t bytes, uint64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
@@ -78,26 +80,22 @@ std::string CheckHostAlloc(int64_t bytes, const avsg_host_options* options, void
 }
 
 int HostAlloc(int64_t bytes, const avsg_host_options& options, void** host, void** device_alias) {
-  uint64_t mapped_bytes = RoundUp(bytes, sysconf(_SC_PAGESIZE));
-  void* start = options.huge_pages == 1 ? MapHuge(bytes, &mapped_bytes) : Map(mapped_bytes, MAP_NORESERVE);
-  if (start == nullptr) {
-    return Fail(AVSG_OUT_OF_MEMORY, "The system refuses to map " + std::to_string(bytes) +
-                                        " bytes of host memory; ask for less or raise its limits (ulimit -v, "
-                                        "vm.overcommit_memory).");
-  }
-  Mappings& mappings = TheMappings();
-  std::lock_guard<std::mutex> lock(mappings.mutex);
-  mappings.bytes[start] = mapped_bytes;
-  *host = start;
-  *device_alias = start;
+  HostBlock block;
+  const int code = AllocateHost(bytes, options.huge_pages == 1, &block);
+  if (code != AVSG_OK) return code;
+  Blocks& blocks = TheBlocks();
+  std::lock_guard<std::mutex> lock(blocks.mutex);
+  blocks.by_host[block.host] = block;
+  *host = block.host;
+  *device_alias = block.device_alias;
   return Succeed();
 }
 
 int HostFree(void* host) {
-  Mappings& mappings = TheMappings();
-  std::lock_guard<std::mutex> lock(mappings.mutex);
-  const auto found = mappings.bytes.find(host);
-  if (found == mappings.bytes.end()) {
+  Blocks& blocks = TheBlocks();
+  std::lock_guard<std::mutex> lock(blocks.mutex);
+  const auto found = blocks.by_host.find(host);
+  if (found == blocks.by_host.end()) {
     Check check;
     check.Refuse(
         "host is %p, which avsg_host_alloc of this library did not return or which was freed already; free "
@@ -106,17 +104,35 @@ int HostFree(void* host) {
         host);
     return Fail(AVSG_INVALID_ARGUMENT, check.Error());
   }
-  munmap(host, found->second);
-  mappings.bytes.erase(found);
+  const int code = FreeHost(found->second);
+  if (code != AVSG_OK) return code;
+  blocks.by_host.erase(found);
   return Succeed();
 }
 
 }  // namespace
+
+bool MapPages(int64_t bytes, bool huge_pages, HostBlock* block) {
+  block->bytes = RoundUp(bytes, sysconf(_SC_PAGESIZE));
+  block->base = huge_pages ? MapHuge(bytes, &block->bytes) : Map(block->bytes, MAP_NORESERVE);
+  block->host = block->base;
+  block->mapped = true;
+  return block->base != nullptr;
+}
+
+void UnmapPages(const HostBlock& block) { munmap(block.base, block.bytes); }
+
+int RefuseHostMemory(int64_t bytes) {
+  return Fail(AVSG_OUT_OF_MEMORY, "The system refuses to map " + std::to_string(bytes) +
+                                      " bytes of host memory; ask for less or raise its limits (ulimit -v, "
+                                      "vm.overcommit_memory).");
+}
+
 }  // namespace sparse_gather
 
 extern "C" int avsg_host_alloc(int64_t bytes, const avsg_host_options* options, void** host,
                                void** device_alias) {
-  return sparse_gather::Guarded([&] {
+  return sparse_gather::WhenReady([&] {
     const std::string error = sparse_gather::CheckHostAlloc(bytes, options, host, device_alias);
     if (!error.empty()) return sparse_gather::Fail(AVSG_INVALID_ARGUMENT, error);
     return sparse_gather::HostAlloc(bytes, *options, host, device_alias);
@@ -124,5 +140,5 @@ extern "C" int avsg_host_alloc(int64_t bytes, const avsg_host_options* options, 
 }
 
 extern "C" int avsg_host_free(void* host) {
-  return sparse_gather::Guarded([&] { return sparse_gather::HostFree(host); });
+  return sparse_gather::WhenReady([&] { return sparse_gather::HostFree(host); });
 }
