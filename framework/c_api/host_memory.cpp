@@ -99,8 +99,7 @@ int HostFree(void* host) {
     Check check;
     check.Refuse(
         "host is %p, which avsg_host_alloc of this library did not return or which was freed already; free "
-        "each "
-        "address once.",
+        "each address once.",
         host);
     return Fail(AVSG_INVALID_ARGUMENT, check.Error());
   }

@@ -64,8 +64,7 @@ def recorder(tmp_path_factory) -> _abi.NativeLibrary:
     path = tmp_path_factory.mktemp("recorder") / "librecorder.so"
     sources = [ROOT / "op_host" / "tiling.cpp", *(ROOT / "framework" / "c_api").glob("*.cpp")]
     sources += [
-        ROOT / "framework" / "cpu" / f"{name}.cpp"
-        for name in ("arguments", "avsg_cpu", "calls", "host_memory")
+        ROOT / "framework" / "cpu" / f"{name}.cpp" for name in ("arguments", "calls", "mapped_memory")
     ]
     sources += [Path(__file__).with_name("abi_recorder.cpp")]
     options = ["-std=c++17", "-shared", "-fPIC", '-DAVSG_LIBRARY_NAME="cpu-checked"', "-DAVSG_CPU_CHECKED=1"]
