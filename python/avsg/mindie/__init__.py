@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MindIE-LLM's DSA models (DeepSeek-V3.2, GLM-5.x) decoding through AVSG: see README.md in this folder.
+
+Importing this package loads neither torch nor MindIE-LLM; each name is loaded on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+_MODULE_OF = {
+    "EngineFacts": "settings",
+    "HostKv": "host_kv",
+    "Metrics": "metrics",
+    "RequestRows": "request_rows",
+    "Settings": "settings",
+    "parse_settings": "settings",
+    "register": "register",
+    "size_kv": "sizing",
+}
+__all__ = list(_MODULE_OF)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
