@@ -29,8 +29,8 @@ def source_root() -> Path:
         if (root / "framework" / "torch" / "ops.cpp").exists():
             return root
     raise LibraryNotFoundError(
-        f"The sources of the torch extension are not in {_PACKAGE_DIR / 'sources'}: install the whole wheel of "
-        "AVSG again."
+        f"The sources of the torch extension are not in {_PACKAGE_DIR / 'sources'}: install the whole wheel "
+        "of AVSG again."
     )
 
 

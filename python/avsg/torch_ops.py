@@ -32,7 +32,8 @@ def load(library: str | os.PathLike[str] | None = None) -> None:
 
     library: "cpu", "cpu-checked", "npu" or the path of a libavsg_*.so, which then serves its device from
     now on. None: keeps what is bound, otherwise binds AVSG_LIBRARY or cpu, and npu where torch_npu and
-    libavsg_npu.so are present. Errors: LibraryNotFoundError with the command that builds what is missing, LibraryError.
+    libavsg_npu.so are present. Errors: LibraryNotFoundError with the command that builds what is missing,
+    LibraryError.
     """
     extension = torch_build.built_extension()
     if str(extension) not in torch.ops.loaded_libraries:
@@ -134,8 +135,8 @@ class TorchPool:
         native = _bound.get("cpu" if self.device.type == "cpu" else "npu")
         if native is None:
             raise LibraryNotFoundError(
-                f"No library of AVSG is bound for {self.device}: install the NPU package and torch_npu, or pass "
-                'device="cpu".'
+                f"No library of AVSG is bound for {self.device}: install the NPU package and torch_npu, or "
+                'pass device="cpu".'
             )
         numbers = {name: getattr(config, name) for name in config.__dataclass_fields__}
         self.sizes = native.sizes(_abi.Config(num_cores=0, **numbers))
@@ -167,7 +168,7 @@ class TorchPool:
         rows: torch.Tensor,
         out: TorchPlan | None = None,
     ) -> TorchPlan:
-        """Gives every valid token a slot, as Pool.match; returns `out`, or the pool's plan of this B and Q."""
+        """Gives every valid token a slot, as Pool.match; returns `out`, else the pool's plan of this B, Q."""
         plan = self._plan_of(topk_tokens) if out is None else out
         torch.ops.avsg.match(
             topk_tokens,
@@ -250,7 +251,7 @@ class TorchPool:
         host_kv: Sequence[torch.Tensor],
         store_counters: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Writes a layer's new rows to its host_kv, as Pool.store with one row or more; returns the counters."""
+        """Writes a layer's new rows, one or more, to its host_kv, as Pool.store; returns the counters."""
         counters = self.store_counters if store_counters is None else store_counters
         torch.ops.avsg.store(
             positions, entries, block_table, list(new_rows), list(host_kv), counters, self.workspace
