@@ -95,19 +95,6 @@ def test_renew_all_changes_every_lease_and_no_row() -> None:
     assert not set(got_leases.tolist()) & {owned.lease for owned in before}
 
 
-def test_renew_step_changes_the_leases_of_the_step_only() -> None:
-    rows = RequestRows(2)
-    rows.admit(1), rows.admit(2)
-    other = leases_of(rows, 2)
-    seen = {leases_of(rows, 1)[0]}
-    for _ in range(5):
-        rows.renew_step([1, None, DUMMY_SEQUENCE])
-        seen.add(leases_of(rows, 1)[0])
-    assert len(seen) == 6 and leases_of(rows, 2) == other
-    with pytest.raises(KeyError):
-        rows.renew_step([3])
-
-
 def test_without_a_free_row_the_request_waits_until_one_is_released() -> None:
     rows = RequestRows(1)
     first = rows.admit("running")
@@ -162,9 +149,9 @@ def test_leases_that_run_out_start_again_on_empty_pools(monkeypatch: pytest.Monk
     rows = RequestRows(2, reset_pools=lambda: resets.append(True))
     rows.admit(1), rows.admit(2)
     for _ in range(3):
-        rows.renew_step([1])
+        rows.recompute(1)
     assert not resets
-    rows.renew_step([2])
+    rows.recompute(2)
     got_rows, got_leases = rows.lookup([1, 2])
     assert resets == [True] and sorted(got_rows.tolist()) == [0, 1] and len(set(got_leases.tolist())) == 2
     rows.renew_all()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""avsg size: what a pool takes."""
+"""avsg size: what a pool takes, or with --model a rank that serves a model through it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from ..backends import make_backend
 from ..config import PoolConfig
-from . import common
+from . import common, model_size
 
 
 @click.command()
@@ -32,21 +32,42 @@ from . import common
     show_default=True,
     help=common.LIBRARY_HELP,
 )
+@model_size.options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.pass_context
 def size(
-    slots: str, top_k: int, queries: int, rows: int, row_bytes: int, library: str, as_json: bool
+    command: click.Context,
+    slots: str,
+    top_k: int,
+    queries: int,
+    rows: int,
+    row_bytes: int,
+    library: str,
+    as_json: bool,
+    **of_a_model: object,
 ) -> None:
     """Memory of a pool: state, device_kv and on-chip buffer (UB), and the largest S that fits.
 
+    With --model: HBM and host memory of one rank that serves the model through MindIE-LLM.
+
     Exit status: 0, or 2 when the sizes are not allowed; the sentence then says what is.
     """
+    model_size.refuse_options_that_do_not_go_together(command)
+    if of_a_model["model"] is None:
+        _size_of_pool(slots, top_k, queries, rows, row_bytes, library, as_json)
+    else:
+        rows = rows if model_size.is_given(command, "rows") else None
+        with common.refusals():
+            model_size.size_of_model(slots, queries, rows, library, as_json, **of_a_model)
+
+
+def _size_of_pool(
+    slots: str, top_k: int, queries: int, rows: int, row_bytes: int, library: str, as_json: bool
+) -> None:
     if row_bytes < 16 or row_bytes % 16:
         raise common.InputError(f"--row-bytes is {row_bytes}; a row is a multiple of 16 bytes, at least 16.")
     with common.refusals():
-        sizes = common.parse_slots(slots, top_k)
-        if len(sizes) != 1:
-            raise common.InputError(f"--slots names {len(sizes)} sizes; give one.")
-        config = PoolConfig(rows, sizes[0], top_k, queries)
+        config = PoolConfig(rows, model_size.parse_one_size(slots, top_k), top_k, queries)
         report = make_backend(config, library, 0).sizes
     values = {
         "num_slots": config.num_slots,

@@ -28,8 +28,8 @@ class RequestRows:
     with renew_all (after warm-up, graph capture, a change of mode or of weights). Released on finish,
     preemption and abort. num_rows: rows of the pools. dummy_sequences: ids that the engine gives to entries
     without a request. reset_pools: empties every row of every pool; with it, leases that run out after
-    2^31 - 1 start again from 1 (full offload takes one per request and step), without it that is an
-    OverflowError. Every method may be called from any thread.
+    2^31 - 1 start again from 1, without it that is an OverflowError. Every method may be called from any
+    thread.
     """
 
     def __init__(
@@ -126,14 +126,6 @@ class RequestRows:
         """New leases for all, so that every row's next step starts from a reset."""
         with self._lock:
             self._leased(lambda: self._table.renew_all())
-
-    def renew_step(self, sequences: Iterable[Hashable]) -> None:
-        """New leases for the sequences of a step (full offload); dummy entries are passed over."""
-        with self._lock:
-            for key in map(_key, sequences):
-                if not self._is_dummy(key):
-                    self._owned(key)
-                    self._leased(lambda key=key: self._table.renew(key))
 
     def lookup(self, sequences: Iterable[Hashable], size: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """(rows, leases) of a step's entries, int32 [size] (default: as many as sequences).
