@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shlex
 import shutil
 import subprocess
 import tempfile
-from importlib.metadata import version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import torch
@@ -41,17 +40,20 @@ def _directory() -> Path:
     return root / "build" / "torch" if in_tree else _PACKAGE_DIR / "lib"
 
 
-def npu_package() -> Path | None:
-    """The folder of torch_npu, None where it is not installed."""
-    found = importlib.util.find_spec("torch_npu")
-    return Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
+def torch_npu() -> Distribution | None:
+    """The installed torch_npu, None where there is none."""
+    try:
+        return distribution("torch_npu")
+    except PackageNotFoundError:
+        return None
 
 
 def extension_path() -> Path:
     """File of the extension for the installed torch and torch_npu, whose versions are in its name."""
     tag = torch.__version__
-    if npu_package() is not None:
-        tag += f"-npu{version('torch_npu')}"
+    npu = torch_npu()
+    if npu is not None:
+        tag += f"-npu{npu.version}"
     return _directory() / f"libavsg_torch-{tag}.so"
 
 
@@ -72,7 +74,7 @@ def command(output: Path) -> list[str]:
     """The compiler's command line for the installed torch, and torch_npu if present."""
     from torch.utils.cpp_extension import include_paths, library_paths
 
-    root, npu = source_root(), npu_package()
+    root, npu = source_root(), torch_npu()
     sources = sorted((root / "framework" / "torch").glob("*.cpp"))
     if npu is None:
         sources = [path for path in sources if not path.stem.endswith("_npu")]
@@ -81,8 +83,9 @@ def command(output: Path) -> list[str]:
     release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     includes, libraries, names = include_paths(), library_paths(), ["torch", "torch_cpu", "c10"]
     if npu is not None:
-        includes += [str(npu / "include"), str(npu / "include" / "third_party" / "acl" / "inc")]
-        libraries, names = [*libraries, str(npu / "lib")], [*names, "torch_npu"]
+        package = Path(npu.locate_file("torch_npu"))
+        includes += [str(package / "include"), str(package / "include" / "third_party" / "acl" / "inc")]
+        libraries, names = [*libraries, str(package / "lib")], [*names, "torch_npu"]
     return [
         *shlex.split(os.environ.get("CXX", "g++")),
         "-std=c++20" if release >= _CXX20_SINCE else "-std=c++17",

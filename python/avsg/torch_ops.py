@@ -43,7 +43,7 @@ def load(library: str | os.PathLike[str] | None = None) -> None:
         return
     if not _bound:
         _bind(os.environ.get("AVSG_LIBRARY") or "cpu")
-    if "npu" not in _bound and torch_build.npu_package() is not None:
+    if "npu" not in _bound and torch_build.torch_npu() is not None:
         try:
             _bind("npu")
         except LibraryNotFoundError:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests named test_mindspore_* run where MindSpore is installed, in .venv-ms of scripts/test.sh."""
+"""Tests named test_mindspore_* and test_torch_* run where that framework is installed: in .venv-ms and .venv-torch
+of scripts/test.sh."""
 
 from __future__ import annotations
 
@@ -7,28 +8,39 @@ import importlib.util
 
 import pytest
 
-HAS_MINDSPORE = importlib.util.find_spec("mindspore") is not None
+FRAMEWORKS = {"mindspore": ("MindSpore", ".venv-ms"), "torch": ("torch", ".venv-torch")}
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "torch: needs torch; scripts/test.sh runs it in .venv-torch")
+
+
+def framework_of(path) -> str | None:
+    """ "mindspore" or "torch", as the name of a test file says."""
+    return next((name for name in FRAMEWORKS if path.name.startswith(f"test_{name}_")), None)
 
 
 def pytest_pycollect_makemodule(module_path, parent):
-    if not module_path.name.startswith("test_mindspore_") or HAS_MINDSPORE:
+    name = framework_of(module_path)
+    if name is None or importlib.util.find_spec(name) is not None:
         return None
     return SkippedModule.from_parent(parent, path=module_path)
 
 
 class SkippedModule(pytest.Module):
-    """Says why, instead of importing a module that needs MindSpore."""
+    """Says why, instead of importing a module that needs a framework."""
 
     def collect(self):
+        title, venv = FRAMEWORKS[framework_of(self.path)]
         pytest.skip(
-            "MindSpore is not installed here: bash scripts/test.sh runs it in .venv-ms",
-            allow_module_level=True,
+            f"{title} is not installed here: bash scripts/test.sh runs it in {venv}", allow_module_level=True
         )
 
 
 def pytest_itemcollected(item):
-    if item.path.name.startswith("test_mindspore_"):
-        item.add_marker(pytest.mark.mindspore)
+    name = framework_of(item.path)
+    if name is not None:
+        item.add_marker(name)
 
 
 @pytest.fixture(autouse=True)
