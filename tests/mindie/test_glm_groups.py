@@ -11,6 +11,7 @@ import pytest
 
 from avsg.mindie.glm import indexer_types, layer_groups
 from avsg.mindie.glm.checks import check_config
+from avsg.mindie.glm.share import share_topk
 
 # The published config.json of GLM-5.2, as far as these classes read it.
 GLM_5_2 = {
@@ -187,3 +188,34 @@ def test_a_config_that_would_be_served_wrongly_is_refused(changed: dict, start: 
 def test_layer_groups_need_neither_torch_nor_mindie() -> None:
     code = "import sys, avsg.mindie.glm; print(sorted({'torch', 'mindie_llm'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def _impls(count: int) -> list[SimpleNamespace]:
+    """Attention implementations whose indexer_select returns (layer, its arguments)."""
+    return [SimpleNamespace(indexer_select=lambda *args, i=i: (i, args)) for i in range(count)]
+
+
+def test_a_group_uses_the_top_k_of_its_first_layer_in_this_step() -> None:
+    impls = _impls(3)
+    share_topk(impls)
+    for step in range(2):
+        topk = impls[0].indexer_select(step)
+        assert topk == (0, (step,))
+        assert all(impl.indexer_select("not looked at") is topk for impl in impls[1:])
+
+
+def test_the_last_layer_of_a_group_lets_go_of_the_top_k() -> None:
+    """And a shared layer that runs before its first layer is told so, instead of getting an old top-k."""
+    impls = _impls(3)
+    share_topk(impls)
+    for impl in impls:
+        impl.indexer_select()
+    with pytest.raises(RuntimeError, match="ran before the one that has it: keep the order of layers"):
+        impls[1].indexer_select()
+
+
+def test_a_layer_alone_keeps_its_indexer() -> None:
+    (impl,) = _impls(1)
+    before = impl.indexer_select
+    share_topk([impl])
+    assert impl.indexer_select is before
