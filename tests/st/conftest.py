@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests named test_mindspore_* and test_torch_* run where that framework is installed: in .venv-ms and .venv-torch
-of scripts/test.sh."""
+"""Tests named test_mindspore_* and test_torch_* run where that framework is installed: in .venv-ms and
+.venv-torch of scripts/test.sh."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of the torch tests: one step's tensors, and a random trace's replica that runs through the operators."""
+"""Cases of the torch tests: one step's tensors, and a random trace's replica that runs the operators."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ LIBRARIES = ("cpu", "cpu-checked")
 CONFIG = avsg.PoolConfig(num_rows=3, num_slots=128, top_k=32, num_queries=2)
 ROW_SHAPES = ((64,), (2, 16))  # 64 and 32 bytes of uint8
 POISON = 0x5A5A5A5A
+PLAN = ("slots", "miss_tokens", "miss_slots", "num_misses", "counters", "plan_rows", "plan_verified_lens")
+STEP = ("topk_tokens", "verified_lens", "seq_lens", "leases", "rows")
 
 torch_ops.build()
+torch_ops.load()
 
 
 def tensor(values: object) -> torch.Tensor:
@@ -56,6 +59,43 @@ class Steps:
             "leases": tensor([1, 2]),
             "rows": tensor([2, 0]),
         }
+
+
+class Arguments(dict):
+    """Valid arguments of all operators by name; `call` picks those of one."""
+
+    def __init__(self) -> None:
+        steps, pool = Steps(7), torch_ops.TorchPool(CONFIG)
+        plan = pool.match(*steps.inputs().values())
+        super().__init__(
+            steps.inputs(),
+            **dict(zip(PLAN, plan)),
+            state=pool.state,
+            workspace=pool.workspace,
+            block_table=steps.block_table,
+            host_kv=steps.host_kv,
+            fresh=steps.fresh(),
+            device_kv=[pool.device_kv(host) for host in steps.host_kv],
+            load_counters=pool.load_counters,
+            store_counters=pool.store_counters,
+            positions=tensor([3, 4, 5]),
+            entries=tensor([0, 1, -1]),
+            new_rows=[steps.random_rows(3, *host.shape[2:]) for host in steps.host_kv],
+            num_slots=CONFIG.num_slots,
+            num_queries=CONFIG.num_queries,
+            max_life=CONFIG.max_life,
+            top_k=CONFIG.top_k,
+        )
+
+    def call(self, name: str) -> None:
+        operator = getattr(torch.ops.avsg, name).default
+        operator(*(self[argument.name] for argument in operator._schema.arguments))
+
+    def tensors(self) -> list[torch.Tensor]:
+        values = [value if isinstance(value, list) else [value] for value in self.values()]
+        return [
+            t for value in values for t in value if isinstance(t, torch.Tensor) and t.device.type == "cpu"
+        ]
 
 
 def poison(plan: torch_ops.TorchPlan) -> None:
