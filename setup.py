@@ -11,7 +11,9 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
-TARGETS = ("avsg_cpu", "avsg_cpu_checked", "avsg_mindspore_cpu", "avsg_mindspore_cpu_checked")
+TARGETS = ["avsg_cpu", "avsg_cpu_checked", "avsg_mindspore_cpu", "avsg_mindspore_cpu_checked"]
+if os.environ.get("AVSG_BUILD_NPU"):  # scripts/build.sh sets it: without an NPU the library has no use
+    TARGETS.append("avsg_npu")
 
 
 class BuildWithLibraries(build_py):
@@ -30,7 +32,8 @@ class BuildWithLibraries(build_py):
         destination = Path(self.build_lib) / "avsg" / "lib"
         destination.mkdir(parents=True, exist_ok=True)
         for target in TARGETS:
-            shutil.copy2(build_dir / f"lib{target}.so", destination)
+            folder = build_dir / "npu" if target == "avsg_npu" else build_dir
+            shutil.copy2(folder / f"lib{target}.so", destination)
 
 
 class PlatformWheel(bdist_wheel):
