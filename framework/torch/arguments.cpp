@@ -58,6 +58,12 @@ int64_t Argument::Size(int64_t dim) const {
   return tensor.sym_size(dim).guard_int(__FILE__, __LINE__);
 }
 
+int32_t Argument::Size32(int64_t dim) const {
+  const int64_t size = Size(dim);
+  if (size <= INT32_MAX) return static_cast<int32_t>(size);
+  RefuseValue(Name() + ".shape", ShapeText(), "at most 2^31 - 1 in a dimension", "pass smaller tensors");
+}
+
 std::string Argument::ShapeText() const {
   std::string text;
   for (int64_t dim = 0; dim < tensor.dim(); ++dim)

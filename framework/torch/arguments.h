@@ -22,6 +22,7 @@ namespace sparse_gather {
 struct Argument {
   std::string Name() const;
   int64_t Size(int64_t dim) const;
+  int32_t Size32(int64_t dim) const;
   std::string ShapeText() const;
   // Bytes of one item of the first `num_dims` dimensions.
   int64_t RowBytes(int64_t num_dims) const;

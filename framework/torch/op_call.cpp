@@ -2,18 +2,14 @@
 // Reading the arguments of each operator in the order of ops.cpp's schemas; shapes are those of avsg.h.
 #include "op_call.h"
 
+#include "copies.h"
+
 namespace sparse_gather {
 namespace {
 
 constexpr int64_t kAlignment = 32;  // of state and workspace, in bytes
 constexpr int kPoolInts = 3;        // num_slots, num_queries, max_life of match and step
 constexpr int kLoadInts = 2;        // num_slots, top_k of load
-
-int32_t ToInt32(const Argument& argument, int64_t size) {
-  if (size <= INT32_MAX) return static_cast<int32_t>(size);
-  RefuseValue(argument.Name() + ".shape", argument.ShapeText(), "at most 2^31 - 1 in a dimension",
-              "pass smaller tensors");
-}
 
 int32_t NumSlots(const Arguments& arguments, int num_last) {
   const int32_t num_slots = arguments.LastInt(num_last, 0);
@@ -37,14 +33,14 @@ void ReadStepInputs(Arguments* arguments, OpCall* call) {
   avsg_step& step = call->step;
   step.struct_bytes = sizeof(step);
   step.topk_tokens = arguments->Int32Memory(topk);
-  const int64_t entries = step.num_entries = ToInt32(topk, topk.Size(0));
+  const int64_t entries = step.num_entries = topk.Size32(0);
   step.num_queries = static_cast<int32_t>(topk.Size(1));
   for (const int32_t** line : {&step.verified_lens, &step.seq_lens, &step.leases, &step.rows})
     *line = arguments->NextInt32({entries}, "[B]");
   call->config = avsg_config{sizeof(avsg_config),
                              0,
                              NumSlots(*arguments, kPoolInts),
-                             ToInt32(topk, topk.Size(2)),
+                             topk.Size32(2),
                              num_queries,
                              arguments->LastInt(kPoolInts, 2),
                              0};
@@ -61,7 +57,7 @@ void ReadState(Arguments* arguments, OpCall* call) {
                 "pass the state of a pool with these slots");
   }
   call->state = arguments->Bytes(state, kAlignment);
-  call->config.num_rows = ToInt32(state, state.Size(0));
+  call->config.num_rows = state.Size32(0);
 }
 
 void ReadWorkspace(Arguments* arguments, OpCall* call) {
@@ -101,94 +97,15 @@ void ReadMisses(Arguments* arguments, OpCall* call) {
   }
   avsg_plan& plan = call->plan;
   plan.struct_bytes = sizeof(plan);
-  const int64_t entries = plan.num_entries = ToInt32(tokens, tokens.Size(0));
+  const int64_t entries = plan.num_entries = tokens.Size32(0);
   const int64_t width = tokens.Size(1);
-  plan.num_queries = ToInt32(tokens, width / top_k);
+  plan.num_queries = tokens.Size32(1) / top_k;
   plan.miss_tokens = arguments->Int32Memory(tokens);
   plan.miss_slots = arguments->NextInt32({entries, width}, "[B, Q*K]");
   for (int32_t** line : {&plan.num_misses, &plan.rows, &plan.verified_lens})
     *line = arguments->NextInt32({entries}, "[B]");
   call->config = avsg_config{
       sizeof(avsg_config), 0, NumSlots(*arguments, kLoadInts), top_k, plan.num_queries, kMaxLife, 0};
-}
-
-// block_table [B, max_blocks]; num_entries 0: any B
-void ReadBlockTable(Arguments* arguments, int32_t num_entries, OpCall* call) {
-  const Argument table = arguments->Next();
-  const bool is_table = table.tensor.dim() == 2 && table.Size(0) >= 1 && table.Size(1) >= 1;
-  if (!is_table || (num_entries != 0 && table.Size(0) != num_entries)) {
-    RefuseValue("block_table.shape", table.ShapeText(),
-                "[B, max_blocks] with B " +
-                    (num_entries == 0 ? "of 1 or more" : "= " + std::to_string(num_entries)) +
-                    " and max_blocks of 1 or more",
-                "pass one line of block ids per batch entry");
-  }
-  call->blocks.struct_bytes = sizeof(call->blocks);
-  call->blocks.num_entries = ToInt32(table, table.Size(0));
-  call->blocks.max_blocks = ToInt32(table, table.Size(1));
-  call->blocks.block_table = arguments->Int32Memory(table);
-}
-
-void CheckCount(const char* name, size_t count, int32_t num_payloads) {
-  if (count == static_cast<size_t>(num_payloads)) return;
-  RefuseValue("the number of tensors in " + std::string(name), std::to_string(count),
-              "one for each payload, " + std::to_string(num_payloads) + ",", "pass lists of the same length");
-}
-
-// The first list of a call: one to four payloads.
-c10::List<at::Tensor> FirstList(Arguments* arguments, OpCall* call) {
-  c10::List<at::Tensor> list = arguments->NextList();
-  if (list.empty() || list.size() > static_cast<size_t>(kMaxPayloads)) {
-    RefuseValue("the number of tensors in " + std::string(arguments->ListName()), std::to_string(list.size()),
-                "1 to " + std::to_string(kMaxPayloads), "pass one tensor for each payload");
-  }
-  call->num_payloads = static_cast<int32_t>(list.size());
-  return list;
-}
-
-// A host_kv [num_blocks, block_size, ...]; all of a call have the first two dimensions of the first.
-void* HostKv(Arguments* arguments, const Argument& host_kv, OpCall* call) {
-  avsg_blocks& blocks = call->blocks;
-  const bool is_first = host_kv.index == 0;
-  if (host_kv.tensor.dim() < 2 || host_kv.RowBytes(0) == 0) {
-    RefuseValue(host_kv.Name() + ".shape", host_kv.ShapeText(),
-                "[num_blocks, block_size, ...] without an empty dimension", "pass that shape");
-  }
-  if (is_first) {
-    blocks.num_host_blocks = host_kv.Size(0);
-    blocks.block_size = ToInt32(host_kv, host_kv.Size(1));
-  } else if (host_kv.Size(0) != blocks.num_host_blocks || host_kv.Size(1) != blocks.block_size) {
-    RefuseValue(host_kv.Name() + ".shape", host_kv.ShapeText(),
-                "the blocks of host_kv[0], [" + std::to_string(blocks.num_host_blocks) + ", " +
-                    std::to_string(blocks.block_size) + ", ...],",
-                "give every payload the same blocks, one block table addresses them all");
-  }
-  const int64_t row_bytes = host_kv.RowBytes(2);
-  if (row_bytes % kRowBytesMultiple != 0) {
-    RefuseValue("the bytes per row of " + host_kv.Name(), std::to_string(row_bytes),
-                "a multiple of " + std::to_string(kRowBytesMultiple), "pad the row");
-  }
-  return arguments->HostMemory(host_kv);
-}
-
-// [leading..., row]: rows of a payload on the call's device.
-void* Rows(Arguments* arguments, const Argument& rows, Shape leading, const char* words, int64_t row_bytes) {
-  const auto num_dims = static_cast<int64_t>(leading.size());
-  bool equal = rows.tensor.dim() >= num_dims;
-  std::string text;
-  for (int64_t dim = 0; dim < num_dims; ++dim) {
-    equal = equal && rows.Size(dim) == leading.begin()[dim];
-    text += std::to_string(leading.begin()[dim]) + ", ";
-  }
-  if (!equal) {
-    RefuseValue(rows.Name() + ".shape", rows.ShapeText(), std::string(words) + " = [" + text + "...]",
-                "pass that shape");
-  }
-  if (rows.RowBytes(num_dims) != row_bytes) {
-    RefuseValue("the bytes per row of " + rows.Name(), std::to_string(rows.RowBytes(num_dims)),
-                "that of its host_kv, " + std::to_string(row_bytes) + ",", "give both the same row");
-  }
-  return arguments->Memory(rows);
 }
 
 // host_kv, fresh (may be empty), device_kv, state. The state's rows give device_kv's, so it is read first.
@@ -259,7 +176,7 @@ OpCall ReadStore(Arguments* arguments) {
     RefuseValue("positions.shape", positions.ShapeText(), "[T] with T of 1 or more",
                 "pass one position per new row");
   }
-  const int64_t num_new_rows = call.num_new_rows = ToInt32(positions, positions.Size(0));
+  const int64_t num_new_rows = call.num_new_rows = positions.Size32(0);
   call.positions = arguments->Int32Memory(positions);
   call.entries = arguments->NextInt32({num_new_rows}, "[T]");
   ReadBlockTable(arguments, 0, &call);

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
-from .errors import LibraryError, LibraryNotFoundError
+from ..errors import LibraryError, LibraryNotFoundError
 
-_PACKAGE_DIR = Path(__file__).resolve().parent
+_PACKAGE_DIR = Path(__file__).resolve().parents[1]  # avsg
 COMMAND = "python -m avsg.torch_ops"
 _CXX20_SINCE = (2, 10)  # older torch is written in C++17, and so may the compiler beside it be
 _OTHER_SOURCES = ("framework/c_api/check.cpp", "framework/c_api/check_calls.cpp", "op_host/tiling.cpp")

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AVSG in torch: the operators torch.ops.avsg.match, load, step and store, and TorchPool, which calls them.
-
-`python -m avsg.torch_ops` compiles the extension for the installed torch, once. The operators write into
-tensors of the caller, wait for nothing, allocate nothing and look at no value, so a captured graph replays
-them at the same addresses. Shapes are static. Schemas: framework/torch/ops.cpp.
-"""
+"""TorchPool: a pool's memory on a device, and one operator call for each step of it."""
 
 from __future__ import annotations
 
@@ -14,81 +9,11 @@ from typing import NamedTuple
 
 import torch
 
-from . import _abi, layout, torch_build
-from .config import PoolConfig
-from .errors import LibraryNotFoundError, sentence
-from .plan import plan_shapes
-
-_bound: dict[str, _abi.NativeLibrary] = {}  # device type -> the library that its operators call
-
-
-def build() -> str:
-    """Compiles the extension for the installed torch if that is needed; returns its path."""
-    return str(torch_build.build())
-
-
-def load(library: str | os.PathLike[str] | None = None) -> None:
-    """Makes torch.ops.avsg.* ready; idempotent.
-
-    library: "cpu", "cpu-checked", "npu" or the path of a libavsg_*.so, which then serves its device from
-    now on. None: keeps what is bound, otherwise binds AVSG_LIBRARY or cpu, and npu where torch_npu and
-    libavsg_npu.so are present. Errors: LibraryNotFoundError with the command that builds what is missing,
-    LibraryError.
-    """
-    extension = torch_build.built_extension()
-    if str(extension) not in torch.ops.loaded_libraries:
-        torch.ops.load_library(str(extension))
-    if library is not None:
-        _bind(library)
-        return
-    if not _bound:
-        _bind(os.environ.get("AVSG_LIBRARY") or "cpu")
-    if "npu" not in _bound and torch_build.torch_npu() is not None:
-        try:
-            _bind("npu")
-        except LibraryNotFoundError:
-            return  # an NPU tensor is refused with a sentence then
-
-
-def _bind(library: str | os.PathLike[str]) -> None:
-    resolved = _abi.resolve(library)
-    if resolved == "reference":
-        raise ValueError(
-            sentence("library", "reference", "a native library", 'pass "cpu", "cpu-checked", "npu" or a path')
-        )
-    native = _abi.load(resolved)
-    torch.ops.avsg.bind(str(native.path))
-    _bound["npu" if native.name == "npu" else "cpu"] = native
-
-
-def host_zeros(
-    size: Sequence[int],
-    dtype: torch.dtype = torch.uint8,
-    *,
-    device: torch.device | str = "cpu",
-    huge_pages: bool = True,
-) -> torch.Tensor:
-    """A CPU tensor of zeroed, page-aligned host memory that `device` can address (avsg_host_alloc).
-
-    size: items per dimension, one or more each. huge_pages: use huge pages when the system has them. The
-    memory is freed with the last tensor on it. Errors: ValueError; RuntimeError when the system refuses.
-    """
-    load()
-    return torch.ops.avsg.host_zeros(list(size), dtype, torch.device(device), huge_pages)
-
-
-def register_host(tensor: torch.Tensor, device_alias: int) -> None:
-    """Names the address by which the NPU reads the memory of a contiguous CPU tensor that others allocated.
-
-    Keep the tensor until unregister_host. Errors: ValueError, also where its memory is registered already.
-    """
-    load()
-    torch.ops.avsg.register_host(tensor.data_ptr(), device_alias, tensor.nbytes)
-
-
-def unregister_host(tensor: torch.Tensor) -> None:
-    """Forgets the address of a tensor that was registered. Errors: ValueError."""
-    torch.ops.avsg.unregister_host(tensor.data_ptr())
+from .. import _abi, layout
+from ..config import PoolConfig
+from ..errors import sentence
+from ..plan import plan_shapes
+from .library import bound, load
 
 
 class TorchPlan(NamedTuple):
@@ -132,14 +57,8 @@ class TorchPool:
         self.config = config
         self.device = torch.device(device)
         self.max_entries = max_entries
-        native = _bound.get("cpu" if self.device.type == "cpu" else "npu")
-        if native is None:
-            raise LibraryNotFoundError(
-                f"No library of AVSG is bound for {self.device}: install the NPU package and torch_npu, or "
-                'pass device="cpu".'
-            )
         numbers = {name: getattr(config, name) for name in config.__dataclass_fields__}
-        self.sizes = native.sizes(_abi.Config(num_cores=0, **numbers))
+        self.sizes = bound(self.device).sizes(_abi.Config(num_cores=0, **numbers))
         self.state = self._bytes(self.sizes.state_bytes).view(config.num_rows, -1)
         self.workspace = self._bytes(max(self.sizes.workspace_bytes, layout.WORKSPACE_BYTES))
         self.load_counters = self._int32(layout.NUM_LOAD_COUNTERS)
@@ -295,7 +214,3 @@ class TorchPool:
 
     def _int32(self, count: int) -> torch.Tensor:
         return torch.zeros(count, dtype=torch.int32, device=self.device)
-
-
-if __name__ == "__main__":
-    print(build())
