@@ -28,6 +28,12 @@ class Recorder:
         return arguments
 
 
+ATTRIBUTES = {
+    "match": ["num_slots", "num_queries", "max_life"],
+    "load": ["num_slots", "top_k", "num_queries", "max_life", "has_fresh"],
+    "step": ["num_slots", "num_queries", "max_life", "has_fresh"],
+    "store": [],
+}
 SHAPES = {
     "topk_tokens": [3, 2, 32],
     "miss_tokens": [3, 64],
@@ -55,7 +61,9 @@ def test_lists_are_grouped_and_checked_by_the_same_rules(name: str) -> None:
     inputs = primitive(*signature.names)
     lists = [x for x in inputs if isinstance(x, tuple)]
     assert all([x.split("[")[1] for x in group] == ["0]", "1]"] for group in lists)
-    assert len(lists) == {"match": 0, "store": 2}.get(name, 3 if name.endswith("fresh") else 2)
+    assert len(lists) == {"match": 0, "store": 2}.get(name, 3)
+    if len(lists) == 3 and not name.endswith("fresh"):
+        assert lists[1] == lists[0], "an operator takes no empty list: host_kv stands where fresh would"
     assert (
         primitive.operator.function
         == {
@@ -66,6 +74,10 @@ def test_lists_are_grouped_and_checked_by_the_same_rules(name: str) -> None:
         }[signature.kind]
     )
     assert primitive.operator.attributes == {"side_effect_mem": True}
+
+    attributes = {x["name"]: x["value"] for x in primitive.operator.reg_info["attr"]}
+    assert list(attributes) == ATTRIBUTES[signature.kind]
+    assert attributes.get("has_fresh") == (name.endswith("fresh") if "has_fresh" in attributes else None)
 
     shape = {**{x: [3] for x in signature.names}, **SHAPES}
     wanted = signature.out_shape(*([1] if x == "config" else shape[x] for x in signature.names))

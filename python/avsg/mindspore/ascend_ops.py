@@ -29,6 +29,12 @@ _OUTPUTS = {
     "step": (*PLAN_FIELDS, "load_counters"),
     "store": ("store_counters",),
 }
+_ATTRIBUTES = {
+    "match": ("num_slots", "num_queries", "max_life"),
+    "load": ("num_slots", "top_k", "num_queries", "max_life", "has_fresh"),
+    "step": ("num_slots", "num_queries", "max_life", "has_fresh"),
+    "store": (),
+}
 _FUNCTIONS = {
     "match": "aclnnAvsgMatch",
     "load": "aclnnAvsgLoad",
@@ -89,9 +95,8 @@ class AscendPrimitive:
         if self.kind == "store":
             return self.operator(*arguments[:3], arguments[3 : 3 + p], arguments[3 + p :])
         host_kv, device_kv, fresh = arguments[7 : 7 + p], arguments[7 + p : 7 + 2 * p], arguments[7 + 2 * p :]
-        if self.has_fresh:
-            return self.operator(*arguments[:6], host_kv, fresh, device_kv, arguments[6])
-        return self.operator(*arguments[:6], host_kv, device_kv, arguments[6])
+        # An operator of CANN takes no empty list: without fresh it is host_kv again, and has_fresh says so.
+        return self.operator(*arguments[:6], host_kv, fresh or host_kv, device_kv, arguments[6])
 
 
 def ascend_primitives(
@@ -115,9 +120,8 @@ def ascend_primitives(
 def _flat(kind: str, num_payloads: int, has_fresh: bool) -> list[str]:
     names = []
     for name in _INPUTS[kind]:
-        if name == "fresh" and not has_fresh:
-            continue
-        names += [f"{name}[{i}]" for i in range(num_payloads)] if name in _LISTS else [name]
+        listed = "host_kv" if name == "fresh" and not has_fresh else name
+        names += [f"{listed}[{i}]" for i in range(num_payloads)] if name in _LISTS else [name]
     return names
 
 
@@ -128,13 +132,13 @@ def _nested(value: object) -> bool:
 
 def _registration(kind: str, config: PoolConfig, has_fresh: bool) -> dict:
     register = ops.CustomRegOp(_FUNCTIONS[kind])
-    names = [name for name in _INPUTS[kind] if name != "fresh" or has_fresh]
+    names = _INPUTS[kind]
     for i, name in enumerate(names):
         register = register.input(i, name.replace(" ", "_"), "dynamic" if name in _LISTS else "required")
     for i, name in enumerate(_OUTPUTS[kind]):
         register = register.output(i, name, "required")
-    if kind != "store":
-        for name in ("num_slots", "num_queries", "max_life"):
-            register = register.attr(name, "required", "int", value=getattr(config, name))
+    for name in _ATTRIBUTES[kind]:
+        value, of_type = (has_fresh, "bool") if name == "has_fresh" else (getattr(config, name), "int")
+        register = register.attr(name, "required", of_type, value=value)
     none = ops.DataType.None_None
     return register.dtype_format(*[none] * (len(names) + len(_OUTPUTS[kind]))).target("Ascend").get_op_info()
