@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small engine over MindIE's real runner, metadata and DSA attention: stock, or with AVSG, on the same weights.
+
+The real classes: DeepseekV3Attention, SFA, SfaBackendImpl, SfaMetadata, ForwardContext, input_buffer, AclGraphBackend
+and ModelRunnerExp's build_forward_context, forward, padding and capture. Ours: block allocation, tokens and drafts
+(scenarios.py), and a model of attention layers with residuals.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+BLOCK = 128
+NUM_LAYERS, HIDDEN, VOCABULARY = 3, 48, 97
+NOPE_DIM, ROPE_DIM, INDEX_DIM = 32, 16, 32
+SLOTS = 256
+
+
+def tiny_config(num_layers: int = NUM_LAYERS):
+    from mindie_llm.runtime.models.deepseek_v3.config_deepseek_v3 import DeepseekV3Config
+
+    rope = {"beta_fast": 32, "beta_slow": 1, "factor": 4, "mscale": 0.7, "mscale_all_dim": 0.7}
+    config = DeepseekV3Config.from_dict(
+        {
+            "q_lora_rank": 32,
+            "qk_nope_head_dim": 16,
+            "qk_rope_head_dim": ROPE_DIM,
+            "kv_lora_rank": NOPE_DIM,
+            "v_head_dim": 16,
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "num_hidden_layers": num_layers,
+            "topk_method": "greedy",
+            "topk_group": 1,
+            "n_group": 1,
+            "num_attention_heads": 2,
+            "hidden_size": HIDDEN,
+            "rope_scaling": {**rope, "original_max_position_embeddings": 512, "type": "yarn"},
+        }
+    )
+    config.torch_dtype, config.rms_norm_eps = torch.bfloat16, 1e-6
+    config.index_n_heads, config.index_head_dim = 2, INDEX_DIM
+    return config
+
+
+class TinyModel(nn.Module):
+    """Attention layers with residuals; what the runner asks of a model."""
+
+    def __init__(self, config, layers: list[int], shared: dict[int, int]) -> None:
+        from mindie_llm.runtime.models.deepseek_v3.deepseek_v3 import DeepseekV3Attention
+
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, HIDDEN)
+        self.layers = nn.ModuleList(
+            DeepseekV3Attention(config, f"model.layers.{layer}.self_attn", None, enable_mlapo=False)
+            for layer in layers
+        )
+        generator = torch.Generator().manual_seed(7)
+        for name, weight in self.named_parameters():
+            if not name.endswith(("layernorm.weight", "k_norm.weight")):
+                weight.data = torch.randn(weight.shape, generator=generator).to(weight.dtype) / 4
+        for layer in self.layers:
+            layer.attn.impl.process_weights_after_loading()
+        for layer, owner in shared.items():
+            self._share_indexer(self.layers[layer].attn.impl, self.layers[owner].attn.impl)
+
+    @staticmethod
+    def _share_indexer(impl, owner) -> None:
+        """A GLM-5.2 `shared` layer: the owner's top-k of the same forward."""
+        select = owner.indexer_select
+
+        def keep(*args: object) -> torch.Tensor:
+            owner.kept = select(*args)
+            return owner.kept
+
+        owner.indexer_select = keep
+        impl.indexer_select = lambda *_: owner.kept
+
+    def forward(self, input_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        hidden = self.embed(input_ids)
+        for layer in self.layers:
+            layer.rope_emb.set_cos_sin_indexed_cache(positions)
+            hidden = hidden + layer(hidden)
+        return hidden
+
+    def maybe_gather_and_unpad_for_flashcomm(self, hidden: torch.Tensor) -> torch.Tensor:
+        return hidden
+
+    maybe_pad_and_gather_cross_dp_and_unpad = compute_logits = maybe_gather_and_unpad_for_flashcomm
+
+
+class Engine:
+    """One rank. groups None: stock; else AVSG with these layer groups."""
+
+    def __init__(
+        self,
+        *,
+        num_queries: int = 1,
+        max_requests: int = 4,
+        num_blocks: int = 24,
+        graph: bool = False,
+        shared: dict[int, int] | None = None,
+        groups: list[list[int]] | None = None,
+        rows: int | None = None,
+        layers: list[int] | None = None,
+    ) -> None:
+        from mindie_llm.runtime.compilation.aclgraph_backend import AclGraphBackend
+        from mindie_llm.runtime.layers import attention
+        from mindie_llm.runtime.model_runner import model_runner_exp
+
+        self.num_queries, self.max_requests, self.num_blocks = num_queries, max_requests, num_blocks
+        self.runtime, self.buffers, self.attention = None, {}, attention
+        config = tiny_config()
+        if groups is not None:
+            self.runtime = self._make_runtime(groups, rows or max_requests)
+        attention.update_global_attn_dict("cleared", None)
+        attention.clear_global_attn_dict()
+        self._activate()
+        torch.set_default_dtype(torch.bfloat16)
+        model = TinyModel(config, layers or list(range(NUM_LAYERS)), shared or {})
+        torch.set_default_dtype(torch.float32)
+        self.attns = dict(attention.get_global_attn_dict())
+        runner = self.runner = object.__new__(model_runner_exp.ModelRunnerExp.__wrapped__)
+        max_tokens = max_requests * num_queries
+        runner.model = AclGraphBackend(model, max_tokens) if graph else model
+        runner._is_aclgraph_enabled, runner._max_num_token = graph, max_tokens
+        runner.device, runner._mask = torch.device("cpu"), None
+        runner.num_speculative_tokens, runner.is_draft_model = num_queries - 1, False
+        runner._max_block_per_seq, runner.role, runner._is_warmup_completed = 8, "standard", False
+        runner._kv_cache_info = model_runner_exp.KVCacheInfo()
+        runner._mindie_llm_config = type("Config", (), {"hf_config": config})
+        self.allocate(num_blocks)
+
+    def _make_runtime(self, groups: list[list[int]], rows: int):
+        from ops_cpu import TOP_K
+
+        from avsg.mindie.runtime import KvLayout, Runtime
+        from avsg.mindie.settings import EngineFacts, Settings
+
+        facts = EngineFacts(
+            top_k=TOP_K, max_requests=self.max_requests, max_seq_len=8 * BLOCK, num_queries=self.num_queries
+        )
+        layout = KvLayout(groups, NOPE_DIM, ROPE_DIM, torch.bfloat16, BLOCK)
+        settings = Settings(rows=rows, slots=SLOTS, huge_pages=False)
+        return Runtime(settings, facts, layout, max_entries=self.max_requests + 1, prefill_tokens=8 * BLOCK)
+
+    def allocate(self, num_blocks: int) -> None:
+        """The paged caches, filled with a value that would show; called twice by MindIE (warm-up, serving)."""
+
+        def cache(dim: int) -> torch.Tensor:
+            return torch.full((num_blocks, BLOCK, 1, dim), 5.0, dtype=torch.bfloat16)
+
+        staged = self.runtime.staging if self.runtime else None
+        if self.runtime:
+            self.runtime.bind(num_blocks)
+        self.kv = []
+        for prefix in self.attns:
+            offloaded = staged and self.runtime.offloads(int(prefix.split(".")[2]))
+            nope, rope = (staged.nope, staged.rope) if offloaded else (cache(NOPE_DIM), cache(ROPE_DIM))
+            self.kv.append((nope, rope, cache(INDEX_DIM)))
+
+    def compile(self) -> None:
+        """Capture, then serving begins."""
+        with self, torch.no_grad():
+            if not self.buffers:
+                self.runner._init_buffer()
+            self.runner.compile(self.kv)
+        if self.runtime:
+            self.runtime.start_serving()
+
+    def _activate(self) -> None:
+        from avsg.mindie import active
+
+        active.activate(self.runtime)
+
+    def __enter__(self) -> Engine:
+        """MindIE's process-wide objects are this engine's for a while."""
+        from mindie_llm.runtime.model_runner.input_buffer import input_buffer
+
+        self._activate()
+        input_buffer._buffers = self.buffers
+        self.attention.flush_global_attn_dict(self.attns)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        from avsg.mindie import active
+
+        active.activate(None)
+
+    def prefill(self, sequences: list[int], tokens: list[np.ndarray], tables: list[np.ndarray]) -> torch.Tensor:
+        """One prefill step; hidden states [T, HIDDEN]."""
+        from mindie_llm.text_generator.utils.model_input import ModelInput
+
+        if self.runtime:
+            self.runtime.prefilled(sequences)
+        lengths = np.array([len(text) for text in tokens], np.int32)
+        positions = [np.arange(length) for length in lengths]
+        inputs = ModelInput(
+            input_ids=np.concatenate(tokens),
+            position_ids=np.concatenate(positions),
+            block_tables=padded(tables),
+            slots=np.concatenate([slots_of(table, places) for table, places in zip(tables, positions)]),
+            context_length=lengths,
+            max_seq_len=int(lengths.max()),
+            prefill_head_indices=np.cumsum(lengths) - 1,
+            is_prefill=True,
+        )
+        return self._forward(inputs)
+
+    def decode(
+        self,
+        sequences: list[int | None],
+        tokens: np.ndarray,
+        lengths: np.ndarray,
+        tables: list[np.ndarray],
+        late: np.ndarray | None = None,
+    ) -> torch.Tensor:
+        """One decode step of Q tokens an entry; lengths: tokens of each sequence, this step's included.
+
+        None: an entry without a request. late: what async scheduling adds to the device lengths after the
+        host built the metadata from lengths - late.
+        """
+        from mindie_llm.text_generator.utils.model_input import ModelInput
+
+        from avsg.mindie.metadata import SEQUENCES
+
+        real = np.asarray(lengths, np.int32)
+        known = real if late is None else (real - late).astype(np.int32)
+        places = [length - self.num_queries + np.arange(self.num_queries) for length in real]
+        slots = [
+            slots_of(table, place) if sequence is not None else np.full(self.num_queries, -1)
+            for table, place, sequence in zip(tables, places, sequences)
+        ]
+        inputs = ModelInput(
+            input_ids=np.asarray(tokens).reshape(-1),
+            position_ids=np.concatenate(places).clip(0),
+            block_tables=padded(tables),
+            slots=np.concatenate(slots),
+            context_length=known,
+            max_seq_len=int(real.max()),
+            prefill_head_indices=None,
+            is_prefill=False,
+            q_lens=[self.num_queries] * len(real),
+        )
+        setattr(inputs, SEQUENCES, sequences)
+        return self._forward(inputs, None if late is None else torch.from_numpy(real))
+
+    def _forward(self, inputs, device_lengths: torch.Tensor | None = None) -> torch.Tensor:
+        with self, torch.no_grad():
+            inputs.input_ids = torch.as_tensor(inputs.input_ids, dtype=torch.int64)
+            inputs.position_ids = torch.as_tensor(inputs.position_ids, dtype=torch.int64)
+            context = self.runner.build_forward_context(inputs)
+            if device_lengths is not None:  # what PluginManager._fill_in_model_result_exp corrects
+                context.attn_metadata.seq_lens = device_lengths
+                context.attn_metadata.actual_seq_lengths_kv = device_lengths
+            result = self.runner.forward(self.kv, inputs.input_ids, inputs.position_ids, context)
+            hidden = result[0] if isinstance(result, tuple) else result
+            return hidden.clone()
+
+
+def padded(tables: list[np.ndarray]) -> np.ndarray:
+    """Block tables of a step, -1 past the end as MindIE pads them."""
+    width = max(len(table) for table in tables)
+    return np.stack([np.pad(table, (0, width - len(table)), constant_values=-1) for table in tables]).astype(np.int32)
+
+
+def slots_of(table: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Slots of the paged cache."""
+    return (table[positions // BLOCK] * BLOCK + positions % BLOCK).astype(np.int32)
