@@ -86,6 +86,13 @@ def test_a_fork_gets_its_own_row_and_the_parent_keeps_its_lease() -> None:
         rows.fork(1, 3)
 
 
+def test_find_gives_what_a_sequence_owns_now() -> None:
+    rows = RequestRows(2)
+    first = rows.admit(np.int64(1))
+    assert rows.find(1) == first and rows.find(2) is rows.find(None) is rows.find(DUMMY_SEQUENCE) is None
+    assert rows.recompute(1) == rows.find(1) != first
+
+
 def test_renew_all_changes_every_lease_and_no_row() -> None:
     rows = RequestRows(3)
     before = [rows.admit(i) for i in range(3)]

@@ -147,11 +147,13 @@ class RequestRows:
             raise ValueError(f"a step names a sequence twice: {keys}; each owns one row.")
         return rows, leases
 
-    def lease_of(self, sequence: Hashable) -> int | None:
-        """The sequence's present lease, None when it owns no row."""
+    def find(self, sequence: Hashable) -> Ownership | None:
+        """(row, lease) of the sequence now, None when it owns no row."""
+        key = _key(sequence)
         with self._lock:
-            key = _key(sequence)
-            return self._table[key].lease if key in self._table else None
+            if key in self._table:
+                return self._table[key]
+        return None
 
     def __contains__(self, sequence: Hashable) -> bool:
         return _key(sequence) in self._table
