@@ -70,12 +70,14 @@ def wrap_allocate(stock: Callable) -> Callable:
             size = (settings.num_npu_blocks, *shape)
             return torch.zeros(size, dtype=settings.dtype, device=self.device)
 
+        # MindIE binds a layer's caches anew where the first is another object: the same memory, but new tensors.
+        nope, rope = (cache.view(cache.shape) for cache in (runtime.staging.nope, runtime.staging.rope))
         owners = {group.layers[0] for group in runtime.groups}
         none = torch.zeros((1,), dtype=settings.dtype, device=self.device)
         for layer in range(settings.num_layers):
             if runtime.offloads(layer):
                 index = paged(settings.index_block_shape) if layer in owners else none
-                self.npu_cache.append((runtime.staging.nope, runtime.staging.rope, index))
+                self.npu_cache.append((nope, rope, index))
             else:
                 shapes = (settings.k_block_shape, settings.v_block_shape, settings.index_block_shape)
                 self.npu_cache.append(tuple(paged(shape) for shape in shapes))
