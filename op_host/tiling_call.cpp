@@ -99,10 +99,12 @@ class Reader {
       }
       row_bytes->push_back(Bytes(list[p], 2));
     }
-    if (!list.empty()) {
-      copy.num_host_blocks = list[0].dims[0];
-      copy.block_size = Narrow("block_size", list[0].dims[1]);
+    if (list.empty()) {
+      Refuse("host_kv is an empty list, 1 to " + Number(kMaxPayloads) + " payloads are needed.");
+      return copy;
     }
+    copy.num_host_blocks = list[0].dims[0];
+    copy.block_size = Narrow("block_size", list[0].dims[1]);
     copy.num_payloads = Narrow("the number of payloads", static_cast<int64_t>(list.size()));
     copy.row_bytes = row_bytes->data();
     return copy;
