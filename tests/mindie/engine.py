@@ -111,7 +111,7 @@ class Engine:
         from mindie_llm.runtime.model_runner import model_runner_exp
 
         self.num_queries, self.max_requests, self.num_blocks = num_queries, max_requests, num_blocks
-        self.runtime, self.buffers, self.attention = None, {}, attention
+        self.runtime, self.buffers, self.attention, self.shared = None, {}, attention, shared
         config = tiny_config()
         if groups is not None:
             self.runtime = self._make_runtime(groups, rows or max_requests)
@@ -208,6 +208,33 @@ class Engine:
             is_prefill=True,
         )
         return self._forward(inputs)
+
+    def receive(self, sequences: list[int], tokens: list[np.ndarray], tables: list[np.ndarray]) -> None:
+        """KV of these prompts, made by a stock engine (the prefill node) and sent block by block."""
+        node = Engine(num_queries=self.num_queries, shared=self.shared, num_blocks=self.num_blocks)
+        there = [np.arange(len(table)) + sum(map(len, tables[:n])) for n, table in enumerate(tables)]
+        node.prefill(sequences, tokens, there)
+        source, target = np.concatenate(there).tolist(), np.concatenate(tables).tolist()
+        if self.runtime is None:
+            for ours, theirs in zip(self.kv, node.kv):
+                for home, tensor in zip(ours, theirs):
+                    home[target] = tensor[source]
+            return
+        from avsg.mindie.landing import Landing
+
+        self.runtime.prefilled(sequences)
+        shapes = [tensor.shape[1:] for tensor in self.kv[0]]
+        landing = Landing(self.runtime, self.kv, shapes, lambda shape: torch.zeros(shape, dtype=torch.bfloat16))
+        for theirs, ours, places in landing.portions(source, target):
+            for layer, tensors in enumerate(node.kv):
+                for place, tensor in zip(landing.layers[layer], tensors):
+                    place[places] = tensor[theirs]  # what the KV mover does
+            landing.deliver(ours)
+
+    def clear(self, sequences: list[int]) -> None:
+        """The scheduler's cleanup after finish, abort or preemption."""
+        if self.runtime:
+            self.runtime.rows.abort(sequences)
 
     def decode(
         self,
