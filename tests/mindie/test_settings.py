@@ -41,6 +41,7 @@ def test_every_key_reaches_the_settings() -> None:
         "rows": 40,
         "max_life": 500,
         "mode": "full",
+        "mode_file": "mode",
         "host_gib": 1.5,
         "huge_pages": False,
         "shadow_rows_per_minute": 0,

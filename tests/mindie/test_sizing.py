@@ -70,14 +70,17 @@ def test_state_and_plans_are_those_of_the_pools() -> None:
     assert sizing.workspace_bytes == 21 * layout.WORKSPACE_BYTES
 
 
-def test_staging_holds_a_prefill_and_a_step_in_whole_blocks() -> None:
-    def tokens(**sizes: int) -> int:
-        return size_kv(GLM, context=1, **sizes).staging_tokens
+def test_staging_holds_a_step_or_prompts_in_whole_blocks() -> None:
+    def tokens(prefill_tokens: int, prefill_requests: int, **sizes: int) -> int:
+        prefill = {"max_prefill_tokens": prefill_tokens, "max_prefill_requests": prefill_requests}
+        return size_kv(GLM, context=1, **prefill, **{"requests": 1, **sizes}).staging_tokens
 
-    assert tokens(requests=1, max_prefill_tokens=8192) == 8192
-    assert tokens(requests=1, max_prefill_tokens=8193) == 8192 + 128
-    assert tokens(requests=100, num_queries=4, max_prefill_tokens=1) == 512
-    assert size_kv(GLM, context=1, requests=1, max_prefill_tokens=256).staging_bytes == 256 * 1152
+    assert tokens(8192, 1) == 8192 + 128
+    assert tokens(256, 256) == 256 * 128, "each of 256 one-token prompts takes a block"
+    assert tokens(3, 50) == 3 * 128, "no more prompts than tokens"
+    assert tokens(0, 50, requests=100, num_queries=4) == 512
+    sizing = size_kv(GLM, context=1, requests=1, max_prefill_tokens=0, num_slots=2048)
+    assert sizing.staging_bytes == 128 * 1152
 
 
 def test_blocks_are_whole_per_request_and_totals_follow() -> None:

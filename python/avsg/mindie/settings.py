@@ -48,17 +48,19 @@ class Settings:
     """The section's values (immutable). Made by parse_settings, which checks them.
 
     rows: rows of every layer group's pool, one a request. slots: S of every row, a multiple of 128. max_life:
-    as in PoolConfig. mode: "avsg", or "full": every selected row is copied at every step. host_gib: GiB of
-    host memory for one rank's KV; None: what max_requests sequences of max_seq_len tokens take. huge_pages:
-    use them for it where the system has them. shadow_rows_per_minute: device rows compared with the host's,
-    0 = none; shadow_action: what follows a wrong row, "full" (switch to full offload) or "log". metrics_file:
-    Prometheus text, written every metrics_seconds; "{rank}" in it stands for the rank. library: as for Pool.
+    as in PoolConfig. mode: "avsg", or "full": every selected row is copied at every step; mode_file: a file
+    whose text, one of the two, switches at run time. host_gib: GiB of host memory for one rank's KV; None:
+    what max_requests sequences of max_seq_len tokens take. huge_pages: use them for it where the system has
+    them. shadow_rows_per_minute: device rows compared with the host's, 0 = none; shadow_action: what follows
+    a wrong row, "full" (switch to full offload) or "log". metrics_file: Prometheus text, written every
+    metrics_seconds; "{rank}" in it stands for the rank. library: as for Pool.
     """
 
     rows: int
     slots: int = 8192
     max_life: int = layout.MAX_LIFE
     mode: str = "avsg"
+    mode_file: str | None = None
     host_gib: float | None = None
     huge_pages: bool = True
     shadow_rows_per_minute: int = 60
@@ -80,7 +82,7 @@ _WHOLE = {  # least and greatest value
     "metrics_seconds": (1, 86_400),
 }
 _CHOICES = {"mode": MODES, "shadow_action": SHADOW_ACTIONS}
-_TEXTS = ("metrics_file", "library")
+_TEXTS = ("mode_file", "metrics_file", "library")
 _SETTINGS = tuple(field.name for field in fields(Settings))
 _KEYS = ("enable", *_SETTINGS)
 _REFUSED = (  # (field of EngineFacts, value that is fine, what it is called, why not, what to do)

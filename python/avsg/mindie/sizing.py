@@ -152,6 +152,7 @@ def size_kv(
     rows: int | None = None,
     block_size: int = 128,
     max_prefill_tokens: int = 8192,
+    max_prefill_requests: int = 50,
 ) -> KvSizing:
     """What `requests` sequences of `context` tokens take on one rank, KV replicated over tensor parallelism.
 
@@ -165,13 +166,15 @@ def size_kv(
     state_bytes       = G * R * state_stride_bytes(S)        SPEC.md "State of one row"
     plan_bytes        = G * (a step's plan for R requests)   slots, miss_tokens, miss_slots, counters, ...
     staging_bytes     = staging_tokens * r                   one buffer, used by every layer in turn: a step's
-                        new rows and a prompt's KV; max(max_prefill_tokens, R * Q) in whole blocks
+                        new rows (R * Q), or the prompts of a prefill step, each in whole blocks
     workspace_bytes   = G * WORKSPACE_BYTES
     blocks_needed     = requests * ceil(context / B)
 
     Assumed: the adapter's allocator leaves `shared` layers without an indexer cache, so they cost no HBM a
     block (stock MindIE, which has no shared layers, allocates one for every layer). context counts the
-    prompt, the output and the drafts. Not counted: weights, activations, graphs, the rounding of allocators.
+    prompt, the output and the drafts. max_prefill_tokens and max_prefill_requests: of a prefill step (0 on a
+    node that only decodes). Not counted: weights, activations, graphs, a few MB of step tensors, the rounding
+    of allocators, the landing buffer of KV pulled from prefill nodes (16 blocks of stock_block_bytes).
     ValueError: sizes that PoolConfig refuses, or less than one request, token or block.
     """
     rows = requests if rows is None else rows
@@ -185,7 +188,8 @@ def size_kv(
     config = PoolConfig(rows, num_slots, shape.top_k, num_queries)
     drafts = shape.num_draft_layers if num_queries > 1 else 0
     row, index = shape.row_bytes, shape.index_bytes
-    staging_tokens = -(-max(max_prefill_tokens, rows * num_queries) // block_size) * block_size
+    prompts = max_prefill_tokens + min(max_prefill_requests, max_prefill_tokens) * (block_size - 1)
+    staging_tokens = -(-max(prompts, rows * num_queries) // block_size) * block_size
     plan_items = sum(map(prod, plan_shapes(rows, num_queries, shape.top_k).values()))
     per_request = -(-context // block_size)
     return KvSizing(
