@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib import import_module
 
 import torch
 
@@ -24,6 +25,8 @@ def load(library: str | os.PathLike[str] | None = None) -> None:
     LibraryError.
     """
     extension = built_extension()
+    if torch_npu() is not None:
+        import_module("torch_npu")  # the extension needs its symbols
     if str(extension) not in torch.ops.loaded_libraries:
         torch.ops.load_library(str(extension))
     if library is not None:

@@ -57,11 +57,11 @@ class TorchPool:
         self.config = config
         self.device = torch.device(device)
         self.max_entries = max_entries
+        self.load_counters = self._int32(layout.NUM_LOAD_COUNTERS)  # the first tensor: torch starts the device
         numbers = {name: getattr(config, name) for name in config.__dataclass_fields__}
         self.sizes = bound(self.device).sizes(_abi.Config(num_cores=0, **numbers))
         self.state = self._bytes(self.sizes.state_bytes).view(config.num_rows, -1)
         self.workspace = self._bytes(max(self.sizes.workspace_bytes, layout.WORKSPACE_BYTES))
-        self.load_counters = self._int32(layout.NUM_LOAD_COUNTERS)
         self.store_counters = self._int32(layout.NUM_STORE_COUNTERS)
         shapes = plan_shapes(max_entries, config.num_queries, config.top_k)
         self._plan_memory = [self._int32(torch.Size(shape).numel()) for shape in shapes.values()]
