@@ -94,7 +94,7 @@ std::string LoadToolkit(AclApi* acl) {
 
 // "" or why this file does not provide the operators.
 std::string TryPackage(const std::string& path, AvsgApi* avsg) {
-  if (path.find('/') != std::string::npos && access(path.c_str(), F_OK) != 0) return path + " does not exist";
+  if (access(path.c_str(), F_OK) != 0) return path + " does not exist";
   void* library = dlopen(path.c_str(), RTLD_NOW);
   if (library == nullptr) {
     const char* reason = dlerror();
@@ -107,14 +107,13 @@ std::string TryPackage(const std::string& path, AvsgApi* avsg) {
 }
 
 std::string LoadPackage(AvsgApi* avsg) {
-  std::vector<std::string> paths = PackageLibraries();
-  paths.push_back("libcust_opapi.so");
   std::string reasons;
-  for (const std::string& path : paths) {
+  for (const std::string& path : PackageLibraries()) {
     const std::string reason = TryPackage(path, avsg);
     if (reason.empty()) return "";
     reasons += (reasons.empty() ? "" : "; ") + reason;
   }
+  if (reasons.empty()) reasons = "neither ASCEND_CUSTOM_OPP_PATH nor ASCEND_OPP_PATH names a vendor";
   return "No operator package with the operators of AVSG was found (" + reasons +
          "); install the .run of AVSG for this CANN and source its set_env.bash before this process starts.";
 }

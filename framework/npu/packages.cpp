@@ -2,6 +2,8 @@
 // Reads the OPP paths and the priorities of their vendors.
 #include "packages.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -10,6 +12,7 @@ namespace sparse_gather {
 namespace {
 
 constexpr char kWhiteSpace[] = " \t\r\n";
+constexpr char kLibrary[] = "/libcust_opapi.so";
 
 std::string Trimmed(const std::string& text) {
   const size_t first = text.find_first_not_of(kWhiteSpace);
@@ -46,15 +49,17 @@ std::vector<std::string> Fields(const std::string& text, char separator) {
 }
 
 std::vector<std::string> PackageLibraries() {
-  const std::string library = "/op_api/lib/libcust_opapi.so";
   std::vector<std::string> paths;
   for (const std::string& vendor : Fields(Environment("ASCEND_CUSTOM_OPP_PATH"), ':'))
-    paths.push_back(vendor + library);
+    paths.push_back(vendor + "/op_api/lib" + kLibrary);
   const std::string opp = Environment("ASCEND_OPP_PATH");
-  if (opp.empty()) return paths;
-  const std::string vendors = opp + "/vendors";
-  for (const std::string& vendor : VendorsByPriority(vendors))
-    paths.push_back(vendors + "/" + vendor + library);
+  if (!opp.empty()) {
+    for (const std::string& vendor : VendorsByPriority(opp + "/vendors"))
+      paths.push_back(opp + "/vendors/" + vendor + "/op_api/lib" + kLibrary);
+  }
+  for (const std::string& folder : Fields(Environment("LD_LIBRARY_PATH"), ':')) {
+    if (access((folder + kLibrary).c_str(), F_OK) == 0) paths.push_back(folder + kLibrary);
+  }
   return paths;
 }
 

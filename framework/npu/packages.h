@@ -8,8 +8,10 @@
 
 namespace sparse_gather {
 
-// Absolute path of each libcust_opapi.so there may be: the vendor directories of ASCEND_CUSTOM_OPP_PATH in
-// their order, then those of ASCEND_OPP_PATH/vendors by load_priority of config.ini. None needs to exist.
+// Path of each libcust_opapi.so there may be: in the vendor directories of ASCEND_CUSTOM_OPP_PATH in their
+// order and in those of ASCEND_OPP_PATH/vendors by load_priority of config.ini, whether it exists or not,
+// then those in LD_LIBRARY_PATH. By the name alone another vendor's would be found: all of them have the
+// same.
 std::vector<std::string> PackageLibraries();
 
 // The value of an environment variable, "" if it is not set.
