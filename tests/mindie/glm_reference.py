@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-NUM_TOKENS = 40
+NUM_TOKENS = 180
 
 
 def main(folder: Path) -> None:
