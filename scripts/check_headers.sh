@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RIG=${RIG:-../shared/rig}
 bash scripts/check_mindspore_headers.sh
 bash scripts/check_torch_headers.sh
+bash scripts/check_npu_headers.sh
 
 skip() {
   printf 'The kernels were not checked against the real Ascend C headers: %s.\n' "$*"
