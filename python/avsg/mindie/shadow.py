@@ -32,7 +32,7 @@ class _Sample:
     owned: Ownership
     slots: torch.Tensor  # int64 [n]
     tokens: torch.Tensor  # int32 [n], negative: the slot was empty
-    poison: torch.Tensor  # int32 []
+    header: torch.Tensor  # int32 [HEADER_POISON + 1], the row's own
     blocks: torch.Tensor  # int32 [M], the request's line of the block table
     device_rows: list[torch.Tensor]  # a payload each, uint8 [n, row_bytes]
     host_kv: Sequence[torch.Tensor]
@@ -45,7 +45,8 @@ class ShadowCheck:
     take, between two steps, queues copies of one request's sample and returns; verify compares it later, on
     any thread. Only tokens that the state holds are sampled: their host rows no longer change as long as the
     request keeps its lease. A sample whose request has lost its row or got another lease by then is
-    discarded, and so is one of a poisoned row. A wrong row is counted, logged in a sentence and given to
+    discarded, and so is one of a poisoned row, or of a row whose state has another lease: it was given out
+    for a step to come, or full offload runs. A wrong row is counted, logged in a sentence and given to
     on_wrong. rows_per_minute: 0 turns the check off.
     """
 
@@ -110,7 +111,7 @@ class ShadowCheck:
         taken = [
             slots,
             slot_tokens[slots],
-            state[row, :start].view(torch.int32)[layout.HEADER_POISON],
+            state[row, :start].view(torch.int32)[: layout.HEADER_POISON + 1],
             block_table[entry],
             *(_bytes(payload)[row * self._num_slots + slots] for payload in device_kv),
         ]
@@ -150,8 +151,9 @@ class ShadowCheck:
             host_rows = _bytes(host.flatten(0, 1))[torch.where(known, place, 0)]
             different += (host_rows != device_rows).sum(dim=1)
         count = int(known.sum())
+        lease, poison = (int(sample.header[word]) for word in (layout.HEADER_LEASE, layout.HEADER_POISON))
         # after the host's rows were read: with the same lease, their blocks belonged to the request
-        if int(sample.poison) or self._rows.find(sample.sequence) != sample.owned:
+        if poison or lease != sample.owned.lease or self._rows.find(sample.sequence) != sample.owned:
             self._metrics.count("shadow_rows_discarded", count)
             return ""
         bad = (known & (different > 0)).nonzero().flatten().tolist()
