@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 at any point leaves the old version or the new one, and the next run tidies up."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from package_case import environment, run, snapshot
+
+FOREIGN = "# priorities of this machine\nload_priority=first,last\n"
+LISTED = FOREIGN.replace("=first", "=avsg,first")
+TOOLS = (
+    "chmod",
+    "cp",
+    "df",
+    "gzip",
+    "mkdir",
+    "mv",
+    "readlink",
+    "rm",
+    "rmdir",
+    "sha256sum",
+    "tail",
+    "tar",
+    "uname",
+)
+
+
+@pytest.fixture
+def target(tmp_path) -> Path:
+    """A target with two foreign vendors in a config.ini with a comment."""
+    for vendor in ("first", "last"):
+        (tmp_path / "opp" / "vendors" / vendor).mkdir(parents=True)
+        (tmp_path / "opp" / "vendors" / vendor / "kernel.o").write_text(vendor)
+    (tmp_path / "opp" / "vendors" / "config.ini").write_text(FOREIGN)
+    return tmp_path / "opp"
+
+
+@pytest.fixture(scope="module")
+def trees(old, new, tmp_path_factory) -> dict[str, dict]:
+    """What vendors/avsg holds when nothing goes wrong, and without AVSG."""
+    clean = {"none": {}}
+    for name, package in (("old", old), ("new", new)):
+        target = tmp_path_factory.mktemp(name)
+        run(["sh", package, f"--install-path={target}"])
+        clean[name] = snapshot(target / "vendors" / "avsg")
+    return clean
+
+
+def killing_tools(folder: Path) -> Path:
+    """Stand-ins for every program of the installer; call number KILL_AT ends the whole process group."""
+    tool = folder / "tool"
+    tool.write_text(
+        "#!/bin/sh\n"
+        'printf x >>"$CALLS"\n'
+        '[ "$(wc -c <"$CALLS")" -lt "$KILL_AT" ] || kill -9 0\n'
+        f'exec env PATH="{os.environ["PATH"]}" "${{0##*/}}" "$@"\n'
+    )
+    tool.chmod(0o755)
+    for name in TOOLS:
+        (folder / name).symlink_to(tool)
+    return folder
+
+
+def state_of(target: Path, trees: dict) -> str:
+    """Which tree is installed: the name of the one that it equals. A mixture equals none."""
+    vendors = target / "vendors"
+    found = snapshot(vendors / "avsg")
+    (name,) = [name for name, tree in trees.items() if tree == found]
+    assert (vendors / "config.ini").read_text() in (FOREIGN, LISTED)
+    for vendor in ("first", "last"):
+        assert [path.read_text() for path in (vendors / vendor).iterdir()] == [vendor]
+    return name
+
+
+def leftovers(target: Path) -> list[str]:
+    return sorted(
+        {path.name for path in (target / "vendors").iterdir()} - {"avsg", "config.ini", "first", "last"}
+    )
+
+
+def check_healing(target: Path, trees: dict, new: Path) -> None:
+    """The next run, whatever it does, finds a whole version and leaves nothing but what it should."""
+    copy = target.parent / "copy"
+    shutil.copytree(target, copy, symlinks=True)
+    run(["sh", new, f"--install-path={target}"])
+    assert state_of(target, trees) == "new" and leftovers(target) == []
+    assert (target / "vendors" / "config.ini").read_text() == LISTED
+    removed = subprocess.run(["sh", new, f"--install-path={copy}", "--uninstall"], capture_output=True)
+    assert removed.returncode in (0, 9)
+    assert state_of(copy, trees) == "none" and leftovers(copy) == []
+    shutil.rmtree(copy)
+
+
+def start(command: list, **changes: str) -> subprocess.Popen:
+    command = [str(part) for part in command]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command, env=environment(**changes), start_new_session=True, **quiet)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", ["install", "upgrade", "uninstall"])
+def test_kill_before_any_command_leaves_old_or_new(job, target, trees, old, new, tmp_path):
+    """Every program that the installer calls, in turn, is where it dies."""
+    (tmp_path / "tools").mkdir()
+    tools = killing_tools(tmp_path / "tools")
+    allowed = {"install": {"none", "new"}, "upgrade": {"old", "new"}, "uninstall": {"new", "none"}}[job]
+    before = {"install": None, "upgrade": old, "uninstall": new}[job]
+    shutil.copytree(target, tmp_path / "clean")
+    seen, swaps = set(), 0
+    for kill_at in range(1, 200):
+        shutil.rmtree(target)
+        shutil.copytree(tmp_path / "clean", target)
+        if before is not None:
+            run(["sh", before, f"--install-path={target}"])
+        (tmp_path / "calls").write_text("")
+        path = f"{tools}:{os.environ['PATH']}"
+        arguments = [f"--install-path={target}"] + (["--uninstall"] if job == "uninstall" else [])
+        changes = {"PATH": path, "CALLS": str(tmp_path / "calls"), "KILL_AT": str(kill_at)}
+        status = start(["sh", new, *arguments], **changes).wait()
+        state = state_of(target, trees)
+        if job == "upgrade" and state == "none":  # between two renames: the old version waits beside
+            swaps += 1
+            (aside,) = (target / "vendors").glob(".avsg.old.*")
+            assert snapshot(aside) == trees["old"]
+            run(["sh", new, f"--install-path={target}", "--status"], status=10)
+        else:
+            assert state in allowed
+            seen.add(state)
+        check_healing(target, trees, new)
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL
+    assert kill_at > 8 and seen == allowed and swaps == (1 if job == "upgrade" else 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", ["install", "upgrade"])
+def test_kill_at_random_moments_leaves_old_or_new(job, target, trees, old, make_small, tmp_path):
+    """Twenty moments each, with a package that takes a while; only the shell dies, its children run on."""
+    new = make_small("0.10.0", num_files=60)
+    run(["sh", new, f"--install-path={tmp_path / 'whole'}"])
+    trees = {**trees, "new": snapshot(tmp_path / "whole" / "vendors" / "avsg")}
+    seed = random.randrange(1 << 30)
+    moments = random.Random(seed)
+    shutil.copytree(target, tmp_path / "clean")
+    begin = time.monotonic()
+    run(["sh", new, f"--install-path={tmp_path / 'timed'}"])
+    duration = time.monotonic() - begin
+    for _ in range(20):
+        shutil.rmtree(target)
+        shutil.copytree(tmp_path / "clean", target)
+        if job == "upgrade":
+            run(["sh", old, f"--install-path={target}"])
+        process = start(["sh", new, f"--install-path={target}"])
+        time.sleep(moments.random() * duration)
+        process.kill()
+        process.wait()
+        found = {path.name: snapshot(path) for path in (target / "vendors").glob(".avsg.old.*")}
+        present = (target / "vendors" / "avsg").exists()
+        if job == "upgrade" and not present:
+            assert list(found.values()) == [trees["old"]], f"seed {seed}"
+        else:
+            assert state_of(target, trees) in ("none" if job == "install" else "old", "new"), f"seed {seed}"
+        check_healing(target, trees, new)
