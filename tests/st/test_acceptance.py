@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/npu_acceptance.sh: a report that says what ran where, and never PASS for what did not run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fake_cann
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "scripts" / "npu_acceptance.sh"
+SILICON = [
+    "int32 multiply",
+    "Select moves bits",
+    "SyncAll visibility",
+    "host writes seen past L2",
+    "656-byte neighbour stores",
+    "one-row latency from host memory",
+    "graph replays",
+]
+MSPROF = """#!{python}
+import subprocess, sys
+from pathlib import Path
+output, *command = sys.argv[1:]
+subprocess.run(command, check=True)
+folder = Path(output.partition("=")[2]) / "PROF_1" / "mindstudio_profiler_output"
+folder.mkdir(parents=True)
+lines = ["Op Name,OP Type,Task Start Time(us),Task Duration(us)"]
+for step in range(25):
+    cold = 900 if step < 20 else 0
+    lines.append(f"aclnnAvsgMatch_1,AvsgMatch,{{2 * step}}.5,{{cold + 20 + step % 5}}.0")
+    lines.append(f"aclnnAvsgLoad_1,AvsgLoad,{{2 * step + 1}}.5,{{cold + 7}}.25")
+    lines.append(f"other,Cast,{{2 * step}}.0,1.0")
+(folder / "op_summary_1.csv").write_text("\\n".join(lines))
+"""
+
+
+def accept(folder: Path, *options: object, **environment: str) -> tuple[int, dict, str]:
+    """Exit status, report and its text (or the output, where there is no report) of a trial run."""
+    command = ["bash", str(SCRIPT), "--trial", "--output", str(folder / "report"), *map(str, options)]
+    variables = fake_cann.clean_environment(**environment)
+    variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), variables["PATH"]])
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=folder, timeout=300)
+    report = folder / "report" / "report.json"
+    if not report.exists():
+        return done.returncode, {}, done.stdout + done.stderr
+    return done.returncode, json.loads(report.read_text()), report.with_suffix(".txt").read_text()
+
+
+def results(report: dict) -> dict[str, str]:
+    return {check["name"]: check["result"] for check in report["checks"]}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> dict[str, str]:
+    return fake_cann.make_tree(tmp_path / "cann")
+
+
+NPU = ("--library", fake_cann.NPU_LIBRARY)
+
+
+def test_a_cpu_is_called_a_cpu_and_nothing_passes_as_a_chip(tmp_path: Path) -> None:
+    status, report, text = accept(tmp_path, "--library", "cpu", "--vectors", "aliases,hostile")
+    assert status == 0 and report["device"]["chip"] is False
+    names = [*SILICON, "aliases", "hostile", "store"]
+    expected = dict.fromkeys(names, "PASS ON CPU")
+    expected |= dict.fromkeys(("one-row latency from host memory", "graph replays"), "NOT RUN")
+    assert results(report) == expected
+    assert "This was a CPU and no chip" in text and "8 PASS ON CPU, 2 NOT RUN." in text
+    assert [line["us"]["match"]["p50"] > 0 for line in report["times"]] == [True, True]
+    assert {finding["name"] for finding in report["machine"]} >= {"Python", "CANN", "library cpu"}
+
+
+def test_all_vectors_and_assumptions_pass_through_aclnn_on_the_fake(tmp_path: Path, tree) -> None:
+    """The descriptors of libavsg_npu.so carry every golden vector bit for bit; a captured step replays."""
+    status, report, text = accept(tmp_path, *NPU, "--no-times", **tree)
+    assert status == 0, text
+    vectors = {path.stem for path in (ROOT / "tests" / "golden").glob("*.npz")}
+    assert results(report) == dict.fromkeys([*SILICON, *vectors, "store"], "PASS")
+    assert len(vectors) >= 27 and report["trial"] and "It was a trial with few repeats." in text
+    details = {check["name"]: check["detail"] for check in report["checks"]}
+    assert details["graph replays"] == "200 replays equal 200 steps"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "failed", "sentence"),
+    [
+        ("slots", {"Select moves bits", "int32 multiply", "aliases"}, "slots[0, 0, 0] is"),
+        ("state", {"Select moves bits", "int32 multiply", "aliases"}, "state row [0] is"),
+        (
+            "device_kv",
+            {"host writes seen past L2", "aliases"},
+            "device_kv of payload 0 [0, 0] is",
+        ),
+    ],
+)
+def test_one_wrong_bit_fails_and_the_rest_still_runs(
+    tmp_path: Path, tree, wrong: str, failed: set[str], sentence: str
+) -> None:
+    status, report, text = accept(tmp_path, *NPU, "--vectors", "aliases", **tree, FAKE_WRONG=wrong)
+    assert status == 1
+    found = results(report)
+    assert {name for name, result in found.items() if result == "FAIL"} >= failed
+    assert found["store"] == "PASS" and set(found.values()) <= {"PASS", "FAIL"}
+    assert sentence in text and report["times"] == []
+
+
+def test_a_missing_function_of_the_chip_is_a_failure_of_its_check_only(tmp_path: Path, tree) -> None:
+    failing = {"FAKE_FAIL": "aclmdlRICaptureBegin=107030"}
+    status, report, text = accept(tmp_path, *NPU, "--vectors", "aliases", "--no-times", **tree, **failing)
+    found = results(report)
+    assert status == 1 and found.pop("graph replays") == "FAIL" and set(found.values()) == {"PASS"}
+    assert "aclmdlRICaptureBegin failed with 107030 (planned by FAKE_FAIL)" in text
+
+
+def test_nothing_is_asked_of_a_device_that_broke(tmp_path: Path, tree) -> None:
+    failing = {"FAKE_FAIL": "aclrtSynchronizeStream=507035"}
+    status, report, text = accept(tmp_path, *NPU, "--vectors", "aliases", **tree, **failing)
+    assert status == 1
+    assert list(results(report).values()) == ["FAIL", *["NOT RUN"] * (len(SILICON) + 1)]
+    assert "the device failed in int32 multiply" in text
+
+
+def test_kernel_times_are_the_profilers_without_the_warm_steps(tmp_path: Path, tree) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "msprof").write_text(MSPROF.format(python=sys.executable))
+    (tools / "msprof").chmod(0o755)
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    status, report, text = accept(tmp_path, *NPU, "--vectors", "aliases", **tree, PATH=path)
+    assert status == 0, text
+    (first, *_) = report["times"]
+    assert first["kernel_us"]["match"] == {"p10": 20.4, "p50": 22.0, "p90": 23.6}
+    assert first["kernel_us"]["load"]["p50"] == 7.25
+    assert "; kernel 22.0 (20.4 to 23.6)" in text
+
+
+def test_no_profiler_is_said_beside_the_times_of_events(tmp_path: Path, tree) -> None:
+    status, report, text = accept(tmp_path, *NPU, "--vectors", "aliases", **tree)
+    assert status == 0 and "msprof is not in PATH" in text
+    reason = "msprof is not in PATH: source the set_env.sh of CANN"
+    assert [line["kernel_us"] for line in report["times"]] == [reason] * 2
+    assert report["times"][1]["misses"] == 2048 and report["time_basis"] == "by events of the stream"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--library", fake_cann.NPU_LIBRARY), "libascendcl.so does not load"),
+        (("--library", "gpu"), "neither a file nor"),
+        (("--library", "cpu", "--vectors", "nope"), "has no vector nope"),
+        (("--library", "cpu", "--golden", "."), "has no vector *.npz"),
+        (("--package", "missing.run"), "missing.run is no file"),
+        (("--package",), "--package has no value"),
+    ],
+    ids=str,
+)
+def test_what_cannot_start_says_why_with_status_2(tmp_path: Path, options: tuple, sentence: str) -> None:
+    fake_cann.libraries()
+    status, report, output = accept(tmp_path, *options)
+    assert (status, report) == (2, {}) and sentence in " ".join(output.split())
+
+
+def test_a_package_is_installed_and_its_environment_sourced_first(tmp_path: Path) -> None:
+    package = tmp_path / "avsg-1.run"
+    package.write_text(
+        "for option; do case $option in --install-path=*) home=${option#*=}/vendors/avsg ;; esac; done\n"
+        'mkdir -p "$home/bin"\n'
+        "echo 'export ASCEND_CUSTOM_OPP_PATH=installed; echo sourced >&2' > \"$home/bin/set_env.bash\"\n"
+    )
+    target = tmp_path / "in a folder"
+    options = ("--package", package, "--install-path", target, "--library", "cpu", "--vectors", "aliases")
+    status, report, _ = accept(tmp_path, *options, "--no-times")
+    assert status == 0 and (target / "vendors" / "avsg" / "bin" / "set_env.bash").exists()
+    package.write_text("exit 4\n")
+    (tmp_path / "report" / "report.json").unlink()
+    status, _, output = accept(tmp_path, *options)
+    assert status == 2 and "was not installed" in output
