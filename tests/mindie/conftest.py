@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set-up of the MindIE adapter's tests: the marker, and the fixture that provides MindIE-LLM's classes on a CPU."""
+"""Set-up of the MindIE adapter's tests: the marker, and the fixture that provides MindIE-LLM's classes on
+a CPU."""
 
 from __future__ import annotations
 

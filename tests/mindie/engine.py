@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small engine over MindIE's real runner, metadata and DSA attention: stock, or with AVSG, on the same weights.
+"""A small engine over MindIE's real runner, metadata and DSA attention: stock, or with AVSG, on the same
+weights.
 
-The real classes: DeepseekV3Attention, SFA, SfaBackendImpl, SfaMetadata, ForwardContext, input_buffer, AclGraphBackend
-and ModelRunnerExp's build_forward_context, forward, padding and capture. Ours: block allocation, tokens and drafts
-(scenarios.py), and a model of attention layers with residuals.
+The real classes: DeepseekV3Attention, SFA, SfaBackendImpl, SfaMetadata, ForwardContext, input_buffer,
+AclGraphBackend and ModelRunnerExp's build_forward_context, forward, padding and capture. Ours: block
+allocation, tokens and drafts (scenarios.py), and a model of attention layers with residuals.
 """
 
 from __future__ import annotations
@@ -147,7 +148,8 @@ class Engine:
         return Runtime(settings, facts, layout, max_entries=self.max_requests + 1, prefill_tokens=8 * BLOCK)
 
     def allocate(self, num_blocks: int) -> None:
-        """The paged caches, filled with a value that would show; called twice by MindIE (warm-up, serving)."""
+        """The paged caches, filled with a value that would show; called twice by MindIE (warm-up,
+        serving)."""
 
         def cache(dim: int) -> torch.Tensor:
             return torch.full((num_blocks, BLOCK, 1, dim), 5.0, dtype=torch.bfloat16)
@@ -158,7 +160,10 @@ class Engine:
         self.kv = []
         for prefix in self.attns:
             offloaded = staged and self.runtime.offloads(int(prefix.split(".")[2]))
-            nope, rope = (staged.nope, staged.rope) if offloaded else (cache(NOPE_DIM), cache(ROPE_DIM))
+            if offloaded:  # new tensor objects, as the replaced allocator gives
+                nope, rope = (payload.view(payload.shape) for payload in (staged.nope, staged.rope))
+            else:
+                nope, rope = cache(NOPE_DIM), cache(ROPE_DIM)
             self.kv.append((nope, rope, cache(INDEX_DIM)))
 
     def compile(self) -> None:
@@ -189,7 +194,9 @@ class Engine:
 
         active.activate(None)
 
-    def prefill(self, sequences: list[int], tokens: list[np.ndarray], tables: list[np.ndarray]) -> torch.Tensor:
+    def prefill(
+        self, sequences: list[int], tokens: list[np.ndarray], tables: list[np.ndarray]
+    ) -> torch.Tensor:
         """One prefill step; hidden states [T, HIDDEN]."""
         from mindie_llm.text_generator.utils.model_input import ModelInput
 
@@ -224,7 +231,9 @@ class Engine:
 
         self.runtime.prefilled(sequences)
         shapes = [tensor.shape[1:] for tensor in self.kv[0]]
-        landing = Landing(self.runtime, self.kv, shapes, lambda shape: torch.zeros(shape, dtype=torch.bfloat16))
+        landing = Landing(
+            self.runtime, self.kv, shapes, lambda shape: torch.zeros(shape, dtype=torch.bfloat16)
+        )
         for theirs, ours, places in landing.portions(source, target):
             for layer, tensors in enumerate(node.kv):
                 for place, tensor in zip(landing.layers[layer], tensors):
@@ -290,7 +299,9 @@ class Engine:
 def padded(tables: list[np.ndarray]) -> np.ndarray:
     """Block tables of a step, -1 past the end as MindIE pads them."""
     width = max(len(table) for table in tables)
-    return np.stack([np.pad(table, (0, width - len(table)), constant_values=-1) for table in tables]).astype(np.int32)
+    return np.stack([np.pad(table, (0, width - len(table)), constant_values=-1) for table in tables]).astype(
+        np.int32
+    )
 
 
 def slots_of(table: np.ndarray, positions: np.ndarray) -> np.ndarray:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph on a CPU: records the operators of a run, replays them on the same tensors, refuses what a graph cannot hold.
+"""A graph on a CPU: records the operators of a run, replays them on the same tensors, refuses what a graph
+cannot hold.
 
-Replay calls every recorded operator with the recorded tensors and puts its results where they were, so a replay
-depends on the contents of static tensors only, as a captured NPU graph does. Python code does not run again.
+Replay calls every recorded operator with the recorded tensors and puts its results where they were, so a
+replay depends on the contents of static tensors only, as a captured NPU graph does. Python code does not
+run again.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ def _storages(values: object) -> set[int]:
 
 
 class Graph:
-    """Stands for torch.npu.NPUGraph. replays: how often; the static tensors it reads are those of the capture."""
+    """Stands for torch.npu.NPUGraph. replays: how often; the static tensors it reads are those of the
+    capture."""
 
     def __init__(self) -> None:
         self._calls: list = []

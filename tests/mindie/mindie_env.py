@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """MindIE-LLM's Python classes on a CPU: native modules faked, the torch_npu operators from ops_cpu, one rank.
 
-MINDIE_LLM_HOME names the folder that holds `mindie_llm` (a source tree or the installed wheel's parent). Without it, and
-without an importable mindie_llm, tests that need the real classes skip.
+MINDIE_LLM_HOME names the folder that holds `mindie_llm` (a source tree or the installed wheel's parent).
+Without it, and without an importable mindie_llm, tests that need the real classes skip.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ HOW_TO_GET_IT = (
 
 
 class _Module(types.ModuleType):
-    """A native module that is not on this machine: any attribute is a mock, so that `import` and decorators work."""
+    """A native module that is not on this machine: any attribute is a mock, so that `import` and
+    decorators work."""
 
     __path__: list[str] = []
 
@@ -46,7 +47,8 @@ class _Module(types.ModuleType):
 
 
 def source_root() -> Path | None:
-    """The folder to put on sys.path, None when mindie_llm is importable already; pytest.skip when there is none."""
+    """The folder to put on sys.path, None when mindie_llm is importable already; pytest.skip when there is
+    none."""
     home = os.environ.get("MINDIE_LLM_HOME")
     if home:
         if not (Path(home) / "mindie_llm").is_dir():
@@ -58,10 +60,12 @@ def source_root() -> Path | None:
 
 
 def set_up() -> types.ModuleType:
-    """Makes mindie_llm importable with CPU operators and one rank; returns the torch module. Skips without it."""
+    """Makes mindie_llm importable with CPU operators and one rank; returns the torch module. Skips without
+    it."""
     torch = pytest.importorskip("torch", reason="needs torch: pip install torch==2.13.0")
     for needed in ("transformers", "psutil"):
         pytest.importorskip(needed, reason=f"needs {needed}, which MindIE-LLM imports: pip install {needed}")
+    torch.set_num_threads(1)  # tensors are small, and threads that wait for each other take longer
     root = source_root()
     if "mindie_llm.runtime" not in sys.modules:
         if root is not None and str(root) not in sys.path:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The torch_npu operators that MindIE's DSA attention calls, in plain torch on a CPU, without a host read of device values.
+"""The torch_npu operators that MindIE's DSA attention calls, in plain torch on a CPU, without a host read
+of device values.
 
-They follow the operators' documented contracts as far as the adapter depends on them: negative indices of a cache write are
-skipped, the indexer's causal limit, the scan order and the two sparse modes of the attention. Every result depends on the
-contents of tensors only, so that a recorded run can be replayed (graph_tape.py).
+They follow the operators' documented contracts as far as the adapter depends on them: negative indices of
+a cache write are skipped, the indexer's causal limit, the scan order and the two sparse modes of the
+attention. Every result depends on the contents of tensors only, so that a recorded run can be replayed
+(graph_tape.py).
 """
 
 from __future__ import annotations
@@ -92,7 +94,8 @@ def npu_transpose_batchmatmul(x: torch.Tensor, weight: torch.Tensor, **_: object
 
 
 def _queries(num_tokens: int, cumulative: torch.Tensor, kv_lens: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """For every token: its entry, and the keys it may see with and without the causal limit; no entry: 0 keys."""
+    """For every token: its entry, and the keys it may see with and without the causal limit; no entry: 0
+    keys."""
     num_entries = kv_lens.shape[0]
     token = torch.arange(num_tokens)
     ends = cumulative[:num_entries].to(torch.int64)
@@ -118,7 +121,8 @@ def npu_lightning_indexer(
     sparse_count: int,
     sparse_mode: int,
 ) -> tuple[torch.Tensor, None]:
-    """query [T, H, D], key [N, block, 1, D], weights [T, H] -> top-k tokens int32 [T, 1, TOP_K], best first, -1 tail."""
+    """query [T, H, D], key [N, block, 1, D], weights [T, H] -> top-k tokens int32 [T, 1, TOP_K], best
+    first, -1 tail."""
     assert (layout_query, layout_key, sparse_mode) == ("TND", "PA_BSND", 3)
     num_tokens, block_size = query.shape[0], key.shape[1]
     entry, _, visible = _queries(num_tokens, actual_seq_lengths_query, actual_seq_lengths_key)
@@ -153,9 +157,11 @@ def npu_sparse_flash_attention(
     sparse_mode: int,
     attention_mode: int,
 ) -> tuple[torch.Tensor, None, None]:
-    """query [T, H, D], key [N, block, 1, D], key_rope [N, block, 1, R], sparse_indices [T, 1, K] -> [T, H, D].
+    """query [T, H, D], key [N, block, 1, D], key_rope [N, block, 1, R], sparse_indices [T, 1, K] -> [T, H,
+    D].
 
-    The scan ends at the first -1. Mode 3 skips indices past the causal limit, mode 0 those past the kv length. No index: zeros.
+    The scan ends at the first -1. Mode 3 skips indices past the causal limit, mode 0 those past the kv
+    length. No index: zeros.
     """
     assert (layout_query, layout_kv, sparse_block_size, attention_mode) == ("TND", "PA_BSND", 1, 2)
     assert sparse_mode in (0, 3) and sparse_indices.dtype == torch.int32
@@ -166,8 +172,12 @@ def npu_sparse_flash_attention(
     valid = (picked >= 0).cumprod(1).bool() & (picked < limit.unsqueeze(1))
     block_size = key.shape[1]
     place = torch.where(valid, picked, 0)
-    block = block_table.to(torch.int64)[entry].gather(1, (place // block_size).clamp(max=block_table.shape[1] - 1))
-    row = torch.where(valid, block * block_size + place % block_size, 0).clamp(0, key.shape[0] * block_size - 1)
+    block = block_table.to(torch.int64)[entry].gather(
+        1, (place // block_size).clamp(max=block_table.shape[1] - 1)
+    )
+    row = torch.where(valid, block * block_size + place % block_size, 0).clamp(
+        0, key.shape[0] * block_size - 1
+    )
     nope, rope = (cache.reshape(-1, cache.shape[-1])[row].float() for cache in (key, key_rope))  # [T, K, .]
     nope, rope = (torch.where(valid.unsqueeze(-1), rows, 0.0) for rows in (nope, rope))
     scores = torch.einsum("thd,tkd->thk", query.float(), nope)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to requests, as a list of calls that any Engine can play: arrivals, steps, rejections, preemptions."""
+"""What happens to requests, as a list of calls that any Engine can play: arrivals, steps, rejections,
+preemptions."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ DUMMY_BLOCK = 0  # block 0 belongs to no request
 
 
 class Script:
-    """Writes calls while it keeps account of blocks, tokens and lengths; the same for every engine that plays it."""
+    """Writes calls while it keeps account of blocks, tokens and lengths; the same for every engine that
+    plays it."""
 
     def __init__(self, seed: int, num_queries: int, num_blocks: int = 24) -> None:
         self.rng = np.random.default_rng(seed)
@@ -24,7 +26,8 @@ class Script:
         self.calls: list[Callable[[Engine], torch.Tensor | None]] = []
 
     def arrive(self, *requests: tuple[int, int], remote: bool = False) -> None:
-        """(sequence, prompt length) each, in one prefill step; remote: on a prefill node, which sends the KV."""
+        """(sequence, prompt length) each, in one prefill step; remote: on a prefill node, which sends the
+        KV."""
         for sequence, length in requests:
             self.text[sequence] = self.rng.integers(0, VOCABULARY, length).tolist()
         self._prefill([sequence for sequence, _ in requests], remote)
@@ -36,7 +39,8 @@ class Script:
             self.calls.append(lambda engine: engine.clear([sequence]))
 
     def resume(self, sequence: int) -> None:
-        """Recomputed by a prefill of its tokens, of which the last 30 are others now: KV without the old bits."""
+        """Recomputed by a prefill of its tokens, of which the last 30 are others now: KV without the old
+        bits."""
         text = self.text[sequence]
         text[-30:] = self.rng.integers(0, VOCABULARY, len(text[-30:])).tolist()
         self._prefill([sequence], remote=False)
@@ -54,7 +58,8 @@ class Script:
         dummies: int = 0,
         padded_before: bool = False,
     ) -> None:
-        """A decode step of these sequences in this order (default: all); accepted: tokens that stay, else random.
+        """A decode step of these sequences in this order (default: all); accepted: tokens that stay, else
+        random.
 
         late: the host thinks of one to Q tokens less than the device. dummies: entries without a request.
         """

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MindIE's real DSA attention, stock against AVSG: equal hidden states, to the bit, whatever happens to requests.
+"""MindIE's real DSA attention, stock against AVSG: equal hidden states, to the bit, whatever happens to
+requests.
 
-Every layer feeds the next, so one wrong KV row in any layer shows in the hidden states of that step or a later one.
+Every layer feeds the next, so one wrong KV row in any layer shows in the hidden states of that step or a
+later one.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def registered(mindie):
 
 
 def long_life(num_queries: int, seed: int = 0) -> Script:
-    """32 steps and more: arrivals, contexts below K, reorder, dummies, finish, preemption, resume, late lengths."""
+    """32 steps and more: arrivals, contexts below K, reorder, dummies, finish, preemption, resume, late
+    lengths."""
     script = Script(seed, num_queries)
     script.arrive((1, 40), (2, 300))
     script.step()

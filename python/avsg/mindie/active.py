@@ -26,7 +26,7 @@ def active_runtime() -> Runtime:
     """The process's Runtime. RuntimeError: AVSG is not enabled."""
     if _runtime is None:
         raise RuntimeError(
-            "AVSG is not enabled in this process, but its attention backend was called: register() comes before the "
-            'model is made, and the model\'s configuration has "avsg": {"enable": true}.'
+            "AVSG is not enabled in this process, but its attention backend was called: register() comes "
+            'before the model is made, and the model\'s configuration has "avsg": {"enable": true}.'
         )
     return _runtime

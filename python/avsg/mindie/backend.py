@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AvsgSfaBackend: MindIE's sparse attention with nope and rope in host memory and the selected rows on the device."""
+"""AvsgSfaBackend: MindIE's sparse attention with nope and rope in host memory and the selected rows on the
+device."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ class AvsgSfaBackend(SfaBackend):
 class AvsgSfaImpl(SfaBackendImpl):
     """Stock projections, indexer and epilogue; the layer's KV goes through staging.
 
-    kv_cache and pe_cache of an offloaded layer are the staging buffer (registered allocator), index_cache is the
-    paged one. The draft layer runs stock code on paged KV.
+    kv_cache and pe_cache of an offloaded layer are the staging buffer (registered allocator), index_cache
+    is the paged one. The draft layer runs stock code on paged KV.
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -94,8 +95,8 @@ class AvsgSfaImpl(SfaBackendImpl):
     ) -> torch.Tensor:
         """Attention over the device buffers.
 
-        sparse_mode 0: slots have no causal order, and the indexer has applied it to the tokens. Lengths S: every
-        slot may be read, the -1 tail ends a scan; 0 where no request is.
+        sparse_mode 0: slots have no causal order, and the indexer has applied it to the tokens. Lengths S:
+        every slot may be read, the -1 tail ends a scan; 0 where no request is.
         """
         if not self.offloaded:
             return super().apply_decode_sfa(prefill_preprocess_res, attn_metadata)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where KV lies: replacements for MindIE's block count, its allocator, its block copies and its pull of blocks."""
+"""Where KV lies: replacements for MindIE's block count, its allocator, its block copies and its pull of
+blocks."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def wrap_calc_block_mem(stock: Callable) -> Callable:
 
 
 def wrap_settings_init(stock: Callable) -> Callable:
-    """The number of blocks: what HBM holds of indexer keys and host memory of the rest; none for MindIE's swap."""
+    """The number of blocks: what HBM holds of indexer keys and host memory of the rest; none for MindIE's
+    swap."""
 
     @wraps(stock)
     def __init__(self: object, *args: object, **kwargs: object) -> None:
@@ -53,8 +55,8 @@ def wrap_settings_init(stock: Callable) -> Callable:
 def wrap_allocate(stock: Callable) -> Callable:
     """Paged caches of the indexer and of the draft layer; staging in the place of the others' nope and rope.
 
-    A layer without an indexer of its own has no indexer cache. With PD separation the tensors that blocks are pulled
-    into are a landing buffer's.
+    A layer without an indexer of its own has no indexer cache. With PD separation the tensors that blocks
+    are pulled into are a landing buffer's.
     """
 
     @wraps(stock)
@@ -70,7 +72,8 @@ def wrap_allocate(stock: Callable) -> Callable:
             size = (settings.num_npu_blocks, *shape)
             return torch.zeros(size, dtype=settings.dtype, device=self.device)
 
-        # MindIE binds a layer's caches anew where the first is another object: the same memory, but new tensors.
+        # MindIE binds a layer's caches anew where the first is another object: the same memory, but new
+        # tensors.
         nope, rope = (cache.view(cache.shape) for cache in (runtime.staging.nope, runtime.staging.rope))
         owners = {group.layers[0] for group in runtime.groups}
         none = torch.zeros((1,), dtype=settings.dtype, device=self.device)
@@ -147,8 +150,8 @@ def wrap_copy_blocks(stock: Callable) -> Callable:
             stock(self, src_dst_map)
             return
         raise RuntimeError(
-            "MindIE asked for a copy of KV blocks (best_of, n or beam search), which AVSG does not do in host memory: "
-            "serve these requests without it, or set models.avsg.enable to false."
+            "MindIE asked for a copy of KV blocks (best_of, n or beam search), which AVSG does not do in "
+            "host memory: serve these requests without it, or set models.avsg.enable to false."
         )
 
     return copy_blocks
@@ -163,8 +166,8 @@ def wrap_swap(stock: Callable) -> Callable:
             stock(self, swap_decision)
             return
         raise RuntimeError(
-            "MindIE asked to swap KV blocks between HBM and host memory, but with AVSG they are in host memory: set "
-            "cpuMemSize to 0 and let preempted requests be recomputed."
+            "MindIE asked to swap KV blocks between HBM and host memory, but with AVSG they are in host "
+            "memory: set cpuMemSize to 0 and let preempted requests be recomputed."
         )
 
     return sync_swap_base

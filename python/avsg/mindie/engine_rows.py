@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose row is whose: replacements that carry MindIE's sequence ids to the metadata and tell the Runtime of their life."""
+"""Whose row is whose: replacements that carry MindIE's sequence ids to the metadata and tell the Runtime
+of their life."""
 
 from __future__ import annotations
 
@@ -11,11 +12,14 @@ import numpy as np
 from .active import find_runtime
 from .request_rows import DUMMY_SEQUENCE
 
-SEQUENCES = "avsg_sequences"  # attribute of MindIE's ModelInput: a sequence id an entry, None where no request is
+SEQUENCES = (
+    "avsg_sequences"  # attribute of MindIE's ModelInput: a sequence id an entry, None where no request is
+)
 
 
 def wrap_model_inputs_update_manager(stock: Callable) -> Callable:
-    """The last place where a step's ModelInput and its sequence ids meet (the mtp plugin makes a new ModelInput)."""
+    """The last place where a step's ModelInput and its sequence ids meet (the mtp plugin makes a new
+    ModelInput)."""
 
     @wraps(stock)
     def model_inputs_update_manager(
@@ -30,7 +34,8 @@ def wrap_model_inputs_update_manager(stock: Callable) -> Callable:
 
 
 def step_sequences(input_metadata: object) -> list[int | None]:
-    """Sequence ids of a step's entries; None for a dummy batch and for simulated requests, which own no row."""
+    """Sequence ids of a step's entries; None for a dummy batch and for simulated requests, which own no
+    row."""
     ids = [int(sequence) for sequence in input_metadata.all_sequence_ids]
     if input_metadata.is_dummy_batch:
         return [None] * len(ids)

@@ -39,7 +39,8 @@ def plugins(model_config: Mapping[str, object]) -> set[str]:
 
 
 def engine_facts(runner: object, model_config: Mapping[str, object]) -> EngineFacts:
-    """What settings are checked against: a ModelRunnerExp after its __init__, and the generator's model_config."""
+    """What settings are checked against: a ModelRunnerExp after its __init__, and the generator's
+    model_config."""
     names = plugins(model_config)
     mapping = _parallel_info()
     return EngineFacts(
@@ -83,32 +84,32 @@ def configure(runner: object, model_config: Mapping[str, object]) -> None:
     from .sizing import ModelShape, size_kv
 
     config = runner.config
-    shape = ModelShape.of(config, runner.kv_cache_dtype.itemsize)
     prompts = int(model_config.get("max_prefill_tokens", 8192)) if engine.role != "decoder" else 0
-    requests = int(model_config.get("max_prefill_batch_size", engine.max_requests))
     sizing = size_kv(
-        shape,
+        ModelShape.of(config, runner.kv_cache_dtype.itemsize),
         requests=engine.max_requests,
         context=engine.max_seq_len,
         num_slots=settings.slots,
         num_queries=engine.num_queries,
         rows=settings.rows,
         block_size=engine.block_size,
-        max_prefill_tokens=prompts or 1,
+        max_prefill_tokens=prompts,
+        max_prefill_requests=int(model_config.get("max_prefill_batch_size", engine.max_requests)),
+    )
+    layout = KvLayout(
+        layer_groups(config),
+        config.kv_lora_rank,
+        config.qk_rope_head_dim,
+        runner.kv_cache_dtype,
+        engine.block_size,
     )
     runtime = Runtime(
         settings,
         engine,
-        KvLayout(
-            layer_groups(config),
-            config.kv_lora_rank,
-            config.qk_rope_head_dim,
-            runner.kv_cache_dtype,
-            engine.block_size,
-        ),
+        layout,
         device=runner.device,
         max_entries=engine.max_requests + 1,  # a padded step has one entry more
-        prefill_tokens=prompts + min(requests, prompts) * (engine.block_size - 1),
+        prefill_tokens=sizing.staging_tokens,
         rank=_parallel_info().rank,
         sizing=sizing,
     )
@@ -127,7 +128,8 @@ def wrap_get_generator_backend(stock: Callable) -> Callable:
 
 
 def wrap_runner_init(stock: Callable) -> Callable:
-    """The main model's runner knows sizes and device; its attention layers are made later, by load_weights."""
+    """The main model's runner knows sizes and device; its attention layers are made later, by
+    load_weights."""
 
     @wraps(stock)
     def __init__(self: object, *args: object, **kwargs: object) -> None:
@@ -157,9 +159,36 @@ def wrap_compile(stock: Callable) -> Callable:
 
     @wraps(stock)
     def compile(self: object) -> None:
+        from .operations import Operations
+
         stock(self)
         runtime = find_runtime()
         if runtime is not None:
             runtime.start_serving()
+            runtime.operations = Operations(runtime)
+            runtime.operations.start()
 
     return compile
+
+
+def wrap_runner_forward(stock: Callable) -> Callable:
+    """After a decode step is queued: the shadow check may take a sample."""
+
+    @wraps(stock)
+    def forward(
+        self: object,
+        kv_caches: list,
+        input_ids: object,
+        position_ids: object,
+        forward_context: object,
+        mtp_step: int = 0,
+        **kwargs: object,
+    ) -> object:
+        result = stock(self, kv_caches, input_ids, position_ids, forward_context, mtp_step, **kwargs)
+        runtime, metadata = find_runtime(), forward_context.attn_metadata
+        sequences = getattr(metadata, "sequences", None)
+        if runtime is not None and runtime.operations is not None and sequences and not self.is_draft_model:
+            runtime.operations.between_steps(sequences, metadata.block_tables)
+        return result
+
+    return forward

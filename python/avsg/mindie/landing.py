@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 class Landing:
     """NUM_BLOCKS blocks of nope, rope and indexer key for every layer of the cache, the draft layer included.
 
-    A KV mover addresses HBM of one kind for all layers, whereas here a token's KV goes to three places: nope and rope
-    of offloaded layers to host memory, indexer keys and the draft layer's KV to paged caches. paged: MindIE's
-    npu_cache, in layer order. shapes: of a block of nope, rope and indexer key. allocate: gives HBM of a shape, aligned
-    as the mover wants it. Used by one thread at a time, the one that pulls.
+    A KV mover addresses HBM of one kind for all layers, whereas here a token's KV goes to three places:
+    nope and rope of offloaded layers to host memory, indexer keys and the draft layer's KV to paged
+    caches. paged: MindIE's npu_cache, in layer order. shapes: of a block of nope, rope and indexer key.
+    allocate: gives HBM of a shape, aligned as the mover wants it. Used by one thread at a time, the one
+    that pulls.
     """
 
     NUM_BLOCKS = 16
@@ -31,9 +32,7 @@ class Landing:
         allocate: Callable[[tuple[int, ...]], torch.Tensor],
     ) -> None:
         self._runtime, self._paged = runtime, list(paged)
-        self.layers = [
-            tuple(allocate((self.NUM_BLOCKS, *shape)) for shape in shapes) for _ in self._paged
-        ]
+        self.layers = [tuple(allocate((self.NUM_BLOCKS, *shape)) for shape in shapes) for _ in self._paged]
 
     def addresses(self) -> list[list[int]]:
         """Of the nope tensors of all layers, of the rope tensors, of the indexer's."""

@@ -14,7 +14,6 @@ from mindie_llm.runtime.model_runner.input_buffer import input_buffer
 from .active import active_runtime
 from .engine_rows import SEQUENCES
 
-
 _ROWS, _LEASES = "avsg_rows", "avsg_leases"  # names in MindIE's input_buffer
 
 
@@ -22,11 +21,12 @@ _ROWS, _LEASES = "avsg_rows", "avsg_leases"  # names in MindIE's input_buffer
 class AvsgSfaMetadata(SfaMetadata):
     """SfaMetadata plus int32 tensors; on the host as numpy arrays until to_device.
 
-    Decode: rows, leases [B]. Prefill: staging_slots [T] and staging_tables [B, M] (where the prompt lies in staging),
-    positions and entries [T] (what goes to the host: entries is -1 where MindIE's slot is -1). origin: set in the
-    view that the KV write gets (staged).
+    Decode: sequences (the ids, on the host), rows and leases [B]. Prefill: staging_slots [T] and
+    staging_tables [B, M] (where the prompt lies in staging), positions and entries [T] (what goes to the
+    host: entries is -1 where MindIE's slot is -1). origin: set in the view that the KV write gets (staged).
     """
 
+    sequences: object = None
     rows: object = None
     leases: object = None
     staging_slots: object = None
@@ -36,7 +36,9 @@ class AvsgSfaMetadata(SfaMetadata):
     origin: object = None
 
     @staticmethod
-    def from_model_input(model_inputs: object, mask: object, num_speculative_tokens: int = 0) -> AvsgSfaMetadata:
+    def from_model_input(
+        model_inputs: object, mask: object, num_speculative_tokens: int = 0
+    ) -> AvsgSfaMetadata:
         """As SfaMetadata.from_model_input; looks up rows (decode) or places the prompts (prefill)."""
         base = SfaMetadata.from_model_input(model_inputs, mask, num_speculative_tokens)
         metadata = AvsgSfaMetadata(**vars(base))
@@ -44,6 +46,7 @@ class AvsgSfaMetadata(SfaMetadata):
         if model_inputs.is_prefill:
             metadata._place_prompts(np.asarray(model_inputs.context_length), np.asarray(model_inputs.slots))
         elif sequences is not None:
+            metadata.sequences = sequences
             metadata.rows, metadata.leases = active_runtime().lookup(sequences)
         return metadata
 
@@ -82,7 +85,8 @@ class AvsgSfaMetadata(SfaMetadata):
         self.leases = input_buffer.get(_LEASES)[:num_entries].fill_(0)
 
     def staged(self) -> AvsgSfaMetadata:
-        """This metadata as the KV write of an offloaded layer sees it: slots (and a prompt's blocks) of staging."""
+        """This metadata as the KV write of an offloaded layer sees it: slots (and a prompt's blocks) of
+        staging."""
         view = copy.copy(self)
         view.origin = self
         if self.staging_slots is None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""register(): puts AVSG into a MindIE-LLM process. MindIE has no extension point, so names of its modules are replaced."""
+"""register(): puts AVSG into a MindIE-LLM process. MindIE has no extension point, so names of its modules
+are replaced."""
 
 from __future__ import annotations
 
@@ -11,16 +12,17 @@ from importlib import import_module
 from typing import NamedTuple
 
 from . import engine_memory, engine_rows, engine_setup
-from .active import activate
+from .active import activate, find_runtime
 from .glm.router import wrap_get_router_ins
 
 
 class Replaced(NamedTuple):
     """One replaced name of MindIE-LLM.
 
-    module and path: where it is bound, path is dotted inside the module. parameters: those that the replacement
-    relies on, in order; another list means another MindIE. wrap: makes the replacement from the stock function.
-    copies: modules that import it by value, replaced there too if they are loaded by then.
+    module and path: where it is bound, path is dotted inside the module. parameters: those that the
+    replacement relies on, in order; another list means another MindIE. wrap: makes the replacement from
+    the stock function. copies: modules that import it by value, replaced there too if they are loaded by
+    then.
     """
 
     module: str
@@ -31,7 +33,9 @@ class Replaced(NamedTuple):
 
 
 _R, _T = "mindie_llm.runtime.", "mindie_llm.text_generator."
-_RUNNER = "ModelRunnerExp.__wrapped__"  # the class behind the factory that speculative decoding puts in its place
+_RUNNER = (
+    "ModelRunnerExp.__wrapped__"  # the class behind the factory that speculative decoding puts in its place
+)
 REPLACED = (
     Replaced(
         _R + "models",
@@ -58,6 +62,12 @@ REPLACED = (
         engine_setup.wrap_runner_init,
     ),
     Replaced(
+        _R + "model_runner.model_runner_exp",
+        _RUNNER + ".forward",
+        "self kv_caches input_ids position_ids forward_context mtp_step kwargs",
+        engine_setup.wrap_runner_forward,
+    ),
+    Replaced(
         _T + "generator",
         "get_generator_backend",
         "model_config",
@@ -69,9 +79,7 @@ REPLACED = (
         "model_info block_size num_speculative_tokens",
         engine_memory.wrap_calc_block_mem,
     ),
-    Replaced(
-        _T + "generator", "Generator.copy_blocks", "self src_dst_map", engine_memory.wrap_copy_blocks
-    ),
+    Replaced(_T + "generator", "Generator.copy_blocks", "self src_dst_map", engine_memory.wrap_copy_blocks),
     Replaced(
         _T + "adapter.generator_aclgraph", "GeneratorAclGraph.compile", "self", engine_setup.wrap_compile
     ),
@@ -149,11 +157,12 @@ class RegistrationError(RuntimeError):
 
 
 def register(config: object = None) -> None:
-    """Replaces the names of REPLACED. Call it before MindIE makes a model; a second call changes only `config`.
+    """Replaces the names of REPLACED. Call it before MindIE makes a model; a second call changes only
+    `config`.
 
-    config: an avsg section to use instead of the one in the model's configuration; None: that one. Nothing of MindIE
-    changes its behaviour until a model enables AVSG. RegistrationError, with one line for each name that is missing or
-    has other parameters, and nothing is replaced then.
+    config: an avsg section to use instead of the one in the model's configuration; None: that one. Nothing
+    of MindIE changes its behaviour until a model enables AVSG. RegistrationError, with one line for each
+    name that is missing or has other parameters, and nothing is replaced then.
     """
     with _lock:
         engine_setup.override_section(config)
@@ -174,6 +183,9 @@ def unregister() -> None:
         while _stock:
             setattr(*_stock.pop())
         engine_setup.override_section(None)
+        runtime = find_runtime()
+        if runtime is not None and runtime.operations is not None:
+            runtime.operations.stop()
         activate(None)
 
 
@@ -191,8 +203,8 @@ def _find_all() -> list[tuple[object, str, Callable]]:
             problems.append(f"{entry.module}.{entry.path}: {error}")
     if problems:
         raise RegistrationError(
-            "This MindIE-LLM is not the one that AVSG's adapter was written for, so nothing was registered: use the "
-            "MindIE-LLM release that its README names, or an AVSG that knows this one. What differs:\n"
+            "This MindIE-LLM is not the one that AVSG's adapter was written for, so nothing was registered: "
+            "use the MindIE-LLM release that its README names, or an AVSG that knows this one. It differs in\n"
             + "\n".join(problems)
         )
     return found

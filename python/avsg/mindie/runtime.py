@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runtime: everything of AVSG in one MindIE worker process, without MindIE: rows, buffers, host KV, one decode step."""
+"""Runtime: everything of AVSG in one MindIE worker process, without MindIE: rows, buffers, host KV, one
+decode step."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from .request_rows import RequestRows
 from .settings import EngineFacts, Settings
 from .sizing import KvSizing
 from .step_tensors import DEVICE_BLOCK_SIZE, Staging, StepTensors
+
+if TYPE_CHECKING:
+    from .operations import Operations
 
 _MAX_FULL_LEASE = 2**31 - 2
 
@@ -44,8 +48,8 @@ class KvLayout:
 
 
 class StepView(NamedTuple):
-    """What attention reads in one layer: slots int32 [T, 1, K], device_kv as blocks [rows * S / 128, 128, 1, dim],
-    block_table int32 [B, S / 128], kv_lens int32 [B]."""
+    """What attention reads in one layer: slots int32 [T, 1, K], device_kv as blocks [rows * S / 128, 128,
+    1, dim], block_table int32 [B, S / 128], kv_lens int32 [B]."""
 
     slots: torch.Tensor
     nope: torch.Tensor
@@ -57,11 +61,12 @@ class StepView(NamedTuple):
 class Runtime:
     """AVSG's part of one rank.
 
-    max_entries: the most batch entries of a decode step, padding included. prefill_tokens: the most tokens of a
-    prefill step, each request rounded up to whole blocks; 0 on a node that never prefills. Memory on the device is
-    allocated here, except what grows with the number of KV blocks (bind). The methods that a decode or prefill
-    step calls for a layer queue operators only: no host sync, static addresses. lookup and the life of sequences
-    run on the host, from any thread. sizing: bytes of a KV block, for the engine's block count.
+    max_entries: the most batch entries of a decode step, padding included. prefill_tokens: the most tokens
+    of a prefill step, each request rounded up to whole blocks; 0 on a node that never prefills. Memory on
+    the device is allocated here, except what grows with the number of KV blocks (bind). The methods that a
+    decode or prefill step calls for a layer queue operators only: no host sync, static addresses. lookup
+    and the life of sequences run on the host, from any thread. sizing: bytes of a KV block, for the
+    engine's block count.
     """
 
     def __init__(
@@ -101,11 +106,13 @@ class Runtime:
         self.metrics = Metrics(layout.groups, self.device, row_bytes=row_bytes, rank=rank)
         self.host_kv: HostKv | None = None
         self.sizing = sizing
+        self.operations: Operations | None = None  # once it serves
         self._mode = settings.mode
         self._full_steps = 0
         self._mode_lock = threading.Lock()
 
-    # ---- memory -------------------------------------------------------------------------------------------------
+    # ---- memory
+    # -------------------------------------------------------------------------------------------------
 
     def bind(self, num_blocks: int) -> HostKv:
         """Host KV of num_blocks blocks; what was there is gone, so every row starts from a reset."""
@@ -138,13 +145,15 @@ class Runtime:
         """Whether a layer's KV is in host memory; the draft layer's is not."""
         return layer in self._group_of
 
-    # ---- sequences ----------------------------------------------------------------------------------------------
+    # ---- sequences
+    # ----------------------------------------------------------------------------------------------
 
     def lookup(self, sequences: Iterable[Hashable | None]) -> tuple[np.ndarray, np.ndarray]:
         """(rows, leases) int32 [B] of a decode step's entries, in their order; None: no request, row -1.
 
-        A sequence without a row is admitted. In full offload every entry gets a lease that its row has not seen, so
-        that the row is reset and every selected row is copied: negative, RequestRows gives positive ones only.
+        A sequence without a row is admitted. In full offload every entry gets a lease that its row has not
+        seen, so that the row is reset and every selected row is copied: negative, RequestRows gives
+        positive ones only.
         """
         sequences = list(sequences)
         taken = self.rows.admit_step(sequences)
@@ -158,7 +167,8 @@ class Runtime:
         return rows, leases
 
     def prefilled(self, sequences: Iterable[Hashable]) -> None:
-        """The KV of these sequences is written anew (prefill, recompute, KV received): a new lease at their next step."""
+        """The KV of these sequences is written anew (prefill, recompute, KV received): a new lease at
+        their next step."""
         self.rows.preempt(sequences)
 
     @property
@@ -167,7 +177,8 @@ class Runtime:
         return self._mode
 
     def set_mode(self, mode: str) -> None:
-        """From the next step on: "avsg", or "full" (every selected row is copied, at every step; match still runs).
+        """From the next step on: "avsg", or "full" (every selected row is copied, at every step; match
+        still runs).
 
         Back to "avsg" all leases are renewed. Any thread. ValueError: another word.
         """
@@ -181,7 +192,8 @@ class Runtime:
             self._mode = mode
         self.metrics.count("mode_switches")
 
-    # ---- one layer of a step ------------------------------------------------------------------------------------
+    # ---- one layer of a step
+    # ------------------------------------------------------------------------------------
 
     def decode(
         self,
@@ -193,10 +205,11 @@ class Runtime:
         seq_lens: torch.Tensor,
         block_table: torch.Tensor,
     ) -> StepView:
-        """Makes a layer's selected rows present on the device; its new rows lie in staging and go to the host.
+        """Makes a layer's selected rows present on the device; its new rows lie in staging and go to the
+        host.
 
-        topk_tokens int32 [T, 1, K]; rows, leases, seq_lens int32 [B]; block_table int32 [B, M]: device tensors of
-        the step. The first layer of a group matches, all of them copy.
+        topk_tokens int32 [T, 1, K]; rows, leases, seq_lens int32 [B]; block_table int32 [B, M]: device
+        tensors of the step. The first layer of a group matches, all of them copy.
         """
         if layer == self._first_layer:
             self.step.update(rows, seq_lens)
@@ -234,9 +247,7 @@ class Runtime:
         """
         number = self._group_of[layer]
         new_rows = [payload[slots.long()].unsqueeze(1) for payload in self.staging.payloads()]
-        self.groups[number].store(
-            layer, positions, entries, block_table, new_rows, self.host_layer(layer)
-        )
+        self.groups[number].store(layer, positions, entries, block_table, new_rows, self.host_layer(layer))
 
     def host_layer(self, layer: int) -> list[torch.Tensor]:
         """A layer's nope and rope in host memory, [num_blocks, block_size, 1, dim]."""

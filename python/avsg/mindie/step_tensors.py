@@ -12,14 +12,16 @@ DEVICE_BLOCK_SIZE = 128  # slots in a block of device_kv, as npu_sparse_flash_at
 class StepTensors:
     """Rows, lengths, block table and new positions of one decode step, derived on the device.
 
-    max_entries: the most batch entries of a step. num_queries: Q of every entry. num_slots: S. Contents change
-    with every update, addresses do not, so a captured graph replays an update. int32:
+    max_entries: the most batch entries of a step. num_queries: Q of every entry. num_slots: S. Contents
+    change with every update, addresses do not, so a captured graph replays an update. int32:
     rows [B] (-1: inactive), verified_lens [B] (seq_len - Q + 1), kv_lens [B] (S where active, else 0: what
     attention may read), block_table [B, S/128] (a row's blocks of device_kv), positions [B * Q] (the tokens
     that this step writes) and entries [B * Q] (their batch entry, -1: nothing to write).
     """
 
-    def __init__(self, max_entries: int, num_queries: int, num_slots: int, device: torch.device | str) -> None:
+    def __init__(
+        self, max_entries: int, num_queries: int, num_slots: int, device: torch.device | str
+    ) -> None:
         self.num_queries, self.num_slots = num_queries, num_slots
         blocks = num_slots // DEVICE_BLOCK_SIZE
 
@@ -67,8 +69,8 @@ class Staging:
 
     A decode step's new rows lie in it in token order; a prompt's rows lie in consecutive blocks, each request
     from a block of its own, so that prefill attention reads them there. num_tokens is rounded up to whole
-    blocks. nope [num_blocks, block_size, 1, nope_dim], rope [num_blocks, block_size, 1, rope_dim]; slots int32
-    [num_tokens]: 0, 1, 2, ..., the slot_mapping of a decode step.
+    blocks. nope [num_blocks, block_size, 1, nope_dim], rope [num_blocks, block_size, 1, rope_dim]; slots
+    int32 [num_tokens]: 0, 1, 2, ..., the slot_mapping of a decode step.
     """
 
     def __init__(
@@ -98,11 +100,13 @@ class Staging:
         blocks = -(-np.asarray(lengths, np.int64) // self.block_size)
         if blocks.sum() > self.num_blocks:
             raise RuntimeError(
-                f"a prefill of {int(np.sum(lengths))} tokens in {len(lengths)} requests takes {int(blocks.sum())} "
-                f"staging blocks, but there are {self.num_blocks}: lower maxPrefillTokens or "
-                "maxPrefillBatchSize to what the scheduler sends, or raise them in the configuration."
+                f"a prefill of {int(np.sum(lengths))} tokens in {len(lengths)} requests takes "
+                f"{int(blocks.sum())} staging blocks, but there are {self.num_blocks}: lower maxPrefillTokens "
+                "or maxPrefillBatchSize to what the scheduler sends, or raise them in the configuration."
             )
         first = np.concatenate([[0], np.cumsum(blocks)[:-1]])
         tables = first[:, None] + np.arange(blocks.max(initial=1))
         slots = [start * self.block_size + np.arange(length) for start, length in zip(first, lengths)]
-        return np.concatenate(slots).astype(np.int32), np.minimum(tables, self.num_blocks - 1).astype(np.int32)
+        return np.concatenate(slots).astype(np.int32), np.minimum(tables, self.num_blocks - 1).astype(
+            np.int32
+        )
