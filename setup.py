@@ -14,10 +14,13 @@ ROOT = Path(__file__).resolve().parent
 TARGETS = ["avsg_cpu", "avsg_cpu_checked", "avsg_mindspore_cpu", "avsg_mindspore_cpu_checked"]
 if os.environ.get("AVSG_BUILD_NPU"):  # scripts/build.sh sets it: without an NPU the library has no use
     TARGETS.append("avsg_npu")
+# What `python -m avsg.torch_ops` compiles for the torch of the user.
+TORCH_SOURCES = ("framework/torch/*", "framework/c_api/*.h", "framework/c_api/check*.cpp", "op_host/tiling.*")
+TORCH_SOURCES += ("op_kernel/avsg_layout.h",)
 
 
 class BuildWithLibraries(build_py):
-    """Adds avsg/lib/*.so to the package; an editable install finds them in build/ of the source tree."""
+    """Adds avsg/lib/*.so and avsg/sources to the package; an editable install uses the source tree's."""
 
     def run(self) -> None:
         # A file deleted from the sources must not stay in the wheel.
@@ -34,6 +37,10 @@ class BuildWithLibraries(build_py):
         for target in TARGETS:
             folder = build_dir / "npu" if target == "avsg_npu" else build_dir
             shutil.copy2(folder / f"lib{target}.so", destination)
+        for source in (path for pattern in TORCH_SOURCES for path in ROOT.glob(pattern)):
+            copy = Path(self.build_lib) / "avsg" / "sources" / source.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copy)
 
 
 class PlatformWheel(bdist_wheel):

@@ -71,7 +71,7 @@ def test_wheel_holds_libraries_data_and_licence(wheel):
     data = {f"avsg/data/{path.name}" for path in (ROOT / "python" / "avsg" / "data").iterdir()}
     assert {"avsg/lib/libavsg_cpu.so", "avsg/lib/libavsg_cpu_checked.so"} <= set(names)
     assert sum(name.endswith(".npz") for name in data) >= 2
-    assert sources | data | {"avsg/py.typed"} <= set(names)
+    assert sources | data | {"avsg/py.typed", "avsg/sources/framework/torch/ops.cpp"} <= set(names)
     assert any(name.endswith("LICENSE") for name in names)
     extra = [name for name in names if not name.startswith(("avsg/", "avsg-"))]
     assert extra == []

@@ -19,6 +19,12 @@ _PACKAGE_DIR = Path(__file__).resolve().parents[1]  # avsg
 COMMAND = "python -m avsg.torch_ops"
 _CXX20_SINCE = (2, 10)  # older torch is written in C++17, and so may the compiler beside it be
 _OTHER_SOURCES = ("framework/c_api/check.cpp", "framework/c_api/check_calls.cpp", "op_host/tiling.cpp")
+_HEADERS = (
+    "framework/c_api/avsg.h",
+    "framework/c_api/check.h",
+    "op_kernel/avsg_layout.h",
+    "op_host/tiling.h",
+)
 _INCLUDES = ("framework/torch", "framework/c_api", "op_kernel", "op_host")
 
 
@@ -104,25 +110,34 @@ def build() -> Path:
     """Compiles the extension for the installed torch unless it is newer than its sources; returns its path.
 
     Needs a C++ compiler ($CXX, else g++) and nothing else. Errors: LibraryNotFoundError without sources,
-    LibraryError when the compiler is missing or fails, OSError where the folder cannot be written.
+    LibraryError when the compiler is missing or fails, or where the folder cannot be written.
     """
     path, root = extension_path(), source_root()
-    inputs = [file for folder in _INCLUDES for file in (root / folder).glob("*.*")]
+    inputs = [root / name for name in (*_OTHER_SOURCES, *_HEADERS)]
+    inputs += (root / "framework" / "torch").iterdir()
     if path.exists() and path.stat().st_mtime >= max(file.stat().st_mtime for file in inputs):
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder) / path.name
-        line = command(made)
-        if shutil.which(line[0]) is None:
-            raise LibraryError(
-                f"{line[0]} is missing: install g++ or set CXX to a C++ compiler, then `{COMMAND}`."
-            )
-        done = subprocess.run(line, capture_output=True, text=True)
-        if done.returncode:
-            raise LibraryError(
-                f"The torch extension did not compile with torch {torch.__version__}, see the compiler's "
-                f"lines; the command was\n{shlex.join(line)}\n{done.stderr}"
-            )
-        os.replace(made, path)  # a process that has the old one open keeps it
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            made = Path(folder) / path.name
+            _compile(command(made))
+            os.replace(made, path)  # a process that has the old one open keeps it
+    except OSError as error:
+        raise LibraryError(
+            f"{path.parent} cannot be written ({error}): run `{COMMAND}` as the user who installed AVSG."
+        ) from None
     return path
+
+
+def _compile(line: list[str]) -> None:
+    if shutil.which(line[0]) is None:
+        raise LibraryError(
+            f"{line[0]} is missing: install g++ or set CXX to a C++ compiler, then `{COMMAND}`."
+        )
+    done = subprocess.run(line, capture_output=True, text=True)
+    if done.returncode:
+        raise LibraryError(
+            f"The torch extension did not compile with torch {torch.__version__}, see the compiler's lines; "
+            f"the command was\n{shlex.join(line)}\n{done.stderr}"
+        )

@@ -57,7 +57,9 @@ class TorchPool:
         self.config = config
         self.device = torch.device(device)
         self.max_entries = max_entries
-        self.load_counters = self._int32(layout.NUM_LOAD_COUNTERS)  # the first tensor: torch starts the device
+        self.load_counters = self._int32(
+            layout.NUM_LOAD_COUNTERS
+        )  # the first tensor: torch starts the device
         numbers = {name: getattr(config, name) for name in config.__dataclass_fields__}
         self.sizes = bound(self.device).sizes(_abi.Config(num_cores=0, **numbers))
         self.state = self._bytes(self.sizes.state_bytes).view(config.num_rows, -1)
