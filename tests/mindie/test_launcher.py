@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from avsg.mindie import launcher
 
@@ -67,6 +66,7 @@ def test_the_worker_runs_registered_with_the_servers_arguments_and_status(
     launcher.install(folder)
     result = start(folder, worker, "--local_rank", "3", register=REGISTERS)
     assert result.stdout == "worker ['--local_rank', '3'] ['registered']\n" and result.returncode == 7
+    assert "INFO avsg.mindie.launcher: AVSG is registered" in result.stderr
 
 
 def test_no_worker_starts_when_register_fails(worker: Path, tmp_path: Path) -> None:
@@ -104,15 +104,20 @@ def test_a_python_path_that_a_script_cannot_hold_is_refused(tmp_path: Path) -> N
     assert not (tmp_path / "new").exists()
 
 
-def test_install_command_prints_the_line_that_puts_it_first(tmp_path: Path) -> None:
-    result = CliRunner().invoke(launcher.main, ["install", str(tmp_path / "bin")])
-    assert result.output.splitlines()[-1] == f'export PATH="{tmp_path / "bin"}:$PATH"'
+def test_install_command_prints_the_line_that_puts_it_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert launcher.main(["install", str(tmp_path / "bin")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f'export PATH="{tmp_path / "bin"}:$PATH"'
     (tmp_path / "bin" / launcher.PROGRAM).write_text("other")
-    result = CliRunner().invoke(launcher.main, ["install", str(tmp_path / "bin")])
-    assert result.exit_code == 2 and "name another folder" in " ".join(result.output.split())
+    with pytest.raises(SystemExit) as caught:
+        launcher.main(["install", str(tmp_path / "bin")])
+    assert caught.value.code == 2 and "name another folder" in capsys.readouterr().err
 
 
-def test_check_says_which_program_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_says_which_program_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     monkeypatch.setattr(launcher, "find_spec", lambda name: object())
     launcher.install(tmp_path / "ours")
     (tmp_path / "stock").mkdir()
@@ -122,18 +127,24 @@ def test_check_says_which_program_starts(tmp_path: Path, monkeypatch: pytest.Mon
 
     def check(*folders: str) -> tuple[int, list[str]]:
         monkeypatch.setenv("PATH", os.pathsep.join(str(tmp_path / folder) for folder in folders))
-        result = CliRunner().invoke(launcher.main, ["check"])
-        return result.exit_code, result.output.splitlines()
+        return launcher.main(["check"]), capsys.readouterr().out.splitlines()
 
     code, lines = check("ours", "stock")
     assert code == 0 and [line.split(":")[0] for line in lines] == ["starts", "hidden"]
     code, lines = check("stock", "ours")
-    assert code == 1 and "without AVSG" in lines[-1] and f"starts: {stock} (not AVSG's)" == lines[0]
+    assert code == 1 and "without AVSG" in lines[-1] and lines[0] == f"starts: {stock} (not AVSG)"
     code, lines = check("empty")
     assert code == 1 and "No mindie_llm_backend" in lines[0]
     monkeypatch.setattr(launcher, "find_spec", lambda name: None)
     code, lines = check("ours", "stock")
     assert code == 1 and "not importable" in lines[-1]
+
+
+def test_a_worker_needs_no_package_beside_numpy(worker: Path, tmp_path: Path) -> None:
+    launcher.install(tmp_path)
+    for name in ("click", "rich"):
+        (worker / f"{name}.py").write_text("raise ImportError\n")
+    assert start(tmp_path, worker, register=REGISTERS).returncode == 7
 
 
 def test_a_program_that_may_not_be_executed_is_not_found(tmp_path: Path) -> None:

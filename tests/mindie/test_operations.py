@@ -122,13 +122,17 @@ def test_the_metrics_file_is_written_at_its_period_with_gauges(tmp_path: Path) -
     assert 'avsg_steps_total{rank="0"} 2' in (tmp_path / "avsg-0.prom").read_text()
 
 
-def test_the_background_thread_does_what_tick_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_background_thread_does_what_tick_does_and_the_log_says_what_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("avsg.mindie.operations.TICK_SECONDS", 0.001)
     path = tmp_path / "avsg.prom"
     served = Served(metrics_file=str(path))
-    served.operations.start()
+    with caplog.at_level("INFO", "avsg"):
+        served.operations.start()
     deadline = time.monotonic() + 30
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.001)
     served.operations.stop()
     assert "avsg_hits_total" in path.read_text()
+    assert "AVSG serves 3 layers in 2 groups: 2 rows of 128 slots each, mode avsg." in caplog.text

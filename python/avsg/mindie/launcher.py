@@ -9,18 +9,20 @@ stock.
 
 from __future__ import annotations
 
+import argparse
+import logging
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-import click
-
 from ..errors import sentence
 
 PROGRAM = "mindie_llm_backend"
+_log = logging.getLogger(__name__)
 _MARK = "# AVSG starts MindIE-LLM's worker process: python -m avsg.mindie.launcher"
 _TEXT = f"""#!/bin/sh
 '''exec' {{python}} "$0" "$@"
@@ -40,6 +42,7 @@ def run() -> int:
     register comes before MindIE's models are imported. When it fails, no worker starts: a worker without
     AVSG would ask for HBM that the configuration does not leave it.
     """
+    _log_to_stderr()
     try:
         if find_spec("mindie_llm") is None:
             raise ImportError(
@@ -51,7 +54,18 @@ def run() -> int:
         traceback.print_exc()
         print(f"AVSG did not register, so no worker starts: {error}", file=sys.stderr, flush=True)
         return 1
+    _log.info("AVSG is registered; it serves the models whose configuration enables it.")
     return import_module("mindie_llm.connector.main").main()
+
+
+def _log_to_stderr() -> None:
+    """The server prints what its workers write to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("avsg")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
 
 
 def install(directory: Path, python: str = sys.executable) -> Path:
@@ -91,47 +105,48 @@ def on_path(path: str) -> list[Path]:
     return [found for found in candidates if found.is_file() and os.access(found, os.X_OK)]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-def main() -> None:
-    """Puts AVSG into MindIE-LLM's worker processes."""
-
-
-@main.command(name="install")
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
-def install_command(directory: Path) -> None:
-    """Write mindie_llm_backend into DIRECTORY and say how the server finds it.
-
-    Exit status: 0, or 2 when DIRECTORY has another program of that name.
-    """
-    try:
-        target = install(directory.absolute())
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    click.echo(f"# {target} is written. In the shell that starts mindie_llm_server:")
-    click.echo(f'export PATH="{target.parent}:$PATH"')
-
-
-@main.command()
-@click.pass_context
-def check(context: click.Context) -> None:
-    """Say which mindie_llm_backend a server started here would run.
-
-    Exit status: 0 when it is AVSG's and this Python imports MindIE-LLM, 1 otherwise.
-    """
-    programs = on_path(os.environ.get("PATH", os.defpath))
+def check(path: str) -> tuple[bool, list[str]]:
+    """Whether a server with this PATH starts AVSG's workers, and what there is to say about it, in lines."""
+    programs = on_path(path)
+    lines = [
+        f"{'hidden' if place else 'starts'}: {program} ({'AVSG' if is_launcher(program) else 'not AVSG'})"
+        for place, program in enumerate(programs)
+    ]
     ready = bool(programs) and is_launcher(programs[0])
-    for place, program in enumerate(programs):
-        what = "AVSG's launcher" if is_launcher(program) else "not AVSG's"
-        click.echo(f"{'starts' if place == 0 else 'hidden'}: {program} ({what})")
     if not programs:
-        click.echo(f"No {PROGRAM} is on PATH: run `python -m avsg.mindie.launcher install DIRECTORY`.")
+        lines.append(f"No {PROGRAM} is on PATH: run python -m avsg.mindie.launcher install DIRECTORY.")
     elif not ready:
-        click.echo("Workers start without AVSG: put the launcher's folder in front of PATH.")
+        lines.append("Workers start without AVSG: put the launcher's folder in front of PATH.")
     if find_spec("mindie_llm") is None:
-        click.echo(f"mindie_llm is not importable by {sys.executable}: MindIE-LLM runs where it is.")
+        lines.append(f"mindie_llm is not importable by {sys.executable}: MindIE-LLM runs where it is.")
         ready = False
-    context.exit(0 if ready else 1)
+    return ready, lines
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; without click, which a serving image may not have."""
+    parser = argparse.ArgumentParser(
+        prog="python -m avsg.mindie.launcher", description="Puts AVSG into MindIE-LLM's worker processes."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    installing = commands.add_parser("install", help=f"write {PROGRAM} into a folder that goes first on PATH")
+    installing.add_argument("directory", type=Path)
+    commands.add_parser(
+        "check", help="say which worker a server started here would run; status 1: not AVSG's"
+    )
+    options = parser.parse_args(arguments)
+    if options.command == "check":
+        ready, lines = check(os.environ.get("PATH", os.defpath))
+        print("\n".join(lines))
+        return 0 if ready else 1
+    try:
+        target = install(options.directory.absolute())
+    except ValueError as error:
+        parser.error(str(error))
+    print(f"# {target} is written. In the shell that starts mindie_llm_server:")
+    print(f'export PATH="{target.parent}:$PATH"')
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -47,8 +47,16 @@ class Operations:
         self._background = Background(TICK_SECONDS, self.tick)
 
     def start(self) -> None:
-        """Begins the background thread; once."""
+        """Begins the background thread and says so in the log; once."""
         self._background.start()
+        _log.info(
+            "AVSG serves %d layers in %d groups: %d rows of %d slots each, mode %s.",
+            len(self._layers),
+            len(self._runtime.groups),
+            self._settings.rows,
+            self._settings.slots,
+            self._runtime.mode,
+        )
 
     def stop(self) -> None:
         """Ends it."""
