@@ -47,6 +47,16 @@ def snapshot(folder: Path) -> dict[str, object]:
     }
 
 
+def home_of(root: Path) -> Path:
+    return root / "vendors" / "avsg"
+
+
+def config_of(root: Path) -> Path:
+    config = root / "vendors" / "config.ini"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    return config
+
+
 def small_tree(folder: Path, version: str, target: str, num_files: int = 6) -> Path:
     """A tree in which every file names its version, so that a mixture shows."""
     for number in range(num_files):
