@@ -37,7 +37,7 @@ def fake_mindie(tmp_path: Path) -> Path:
 def test_the_installed_line_wraps_mindies_router_when_its_models_are_imported(
     fake_mindie: Path, tmp_path: Path
 ) -> None:
-    """As Python does it at its start: site reads every .pth file of site-packages and executes import lines."""
+    """As Python does it at its start: site executes the import lines of .pth files in site-packages."""
     site_packages = tmp_path / "site-packages"
     site_packages.mkdir()
     assert hook.install(site_packages).read_text().startswith("import avsg")
@@ -78,6 +78,7 @@ def test_a_moved_router_is_said_and_breaks_nothing(fake_mindie: Path) -> None:
 def test_a_process_without_mindie_is_not_disturbed() -> None:
     code = (
         "from avsg.mindie.glm import hook; hook.add()\n"
-        "try:\n    import mindie_llm.runtime.models\nexcept ModuleNotFoundError as error:\n    print(error.name)\n"
+        "try:\n    import mindie_llm.runtime.models\n"
+        "except ModuleNotFoundError as error:\n    print(error.name)\n"
     )
     assert run(code) in ("mindie_llm\n", "mindie_llm.runtime\n")

@@ -3,7 +3,7 @@
 
 The server embeds Python, so the launcher of worker processes does not reach it. `python -m
 avsg.mindie.glm.hook install` writes a line into site-packages that Python executes at every start; it adds an
-import hook, which costs nothing until MindIE's models are imported. `remove` takes it out again.
+import hook, a few milliseconds, that waits for MindIE's models. `remove` takes it out again.
 """
 
 from __future__ import annotations
@@ -75,9 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("action", choices=("install", "remove"))
     directory = Path(sysconfig.get_paths()["purelib"])
     if parser.parse_args(arguments).action == "install":
-        print(
-            f"{install(directory)} is written: MindIE's server tokenizes for glm_moe_dsa from its next start."
-        )
+        print(f"{install(directory)} is written: from its next start MindIE's server knows glm_moe_dsa.")
     else:
         (directory / FILE).unlink(missing_ok=True)
         print(f"{directory / FILE} is gone.")
