@@ -12,7 +12,7 @@ import click
 
 from ..commands.common import InputError
 from .settings import EngineFacts, Settings, parse_settings
-from .sizing import GIB, MODELS, KvSizing, ModelShape, size_kv
+from .sizing import GIB, MODELS, KvSizing, ModelShape, size_rank
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def check_config(config: Mapping, shape: ModelShape, *, role: str = "standard") 
     Read: BackendConfig.ModelDeployConfig (maxSeqLen, ModelConfig[0]), BackendConfig.ScheduleConfig and
     kvPoolConfig, ServerConfig.layerwiseDisaggregated; defaults are those of MindIE's documentation. role:
     standard, prefill or decoder (a dmi cluster gives it to the node at run time). Errors: ValueError as of
-    parse_settings and size_kv, KeyError for a part of the file that is missing.
+    parse_settings and size_rank, KeyError for a part of the file that is missing.
     """
     backend = config["BackendConfig"]
     deploy, schedule = backend["ModelDeployConfig"], backend["ScheduleConfig"]
@@ -56,15 +56,11 @@ def check_config(config: Mapping, shape: ModelShape, *, role: str = "standard") 
     settings = parse_settings(model.get("models", {}).get("avsg"), engine=engine)
     if settings is None:
         return Checked(engine, None, None)
-    sizing = size_kv(
+    sizing = size_rank(
         shape,
-        requests=engine.max_requests,
-        context=engine.max_seq_len,
-        num_slots=settings.slots,
-        num_queries=engine.num_queries,
-        rows=settings.rows,
-        block_size=engine.block_size,
-        max_prefill_tokens=0 if role == "decoder" else schedule.get("maxPrefillTokens", 8192),
+        engine,
+        settings,
+        max_prefill_tokens=schedule.get("maxPrefillTokens", 8192),
         max_prefill_requests=schedule.get("maxPrefillBatchSize", 50) or engine.max_requests,
     )
     if settings.host_gib is not None:

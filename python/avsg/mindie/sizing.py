@@ -12,6 +12,7 @@ from ..config import PoolConfig
 from ..errors import sentence
 from ..plan import plan_shapes
 from .glm import layer_groups
+from .settings import EngineFacts, Settings
 
 GIB = 1 << 30
 
@@ -75,7 +76,27 @@ MODELS = {
 
 @dataclass(frozen=True)
 class KvSizing:
-    """What size_kv returns: bytes of one rank where the name says so (immutable). See size_kv."""
+    """Memory of one rank, in bytes where the name says so (immutable); KV is whole on each rank.
+
+    With G groups of L layers in all, D draft layers (only when num_queries > 1, as MindIE does), B tokens a
+    block, R rows, S slots, Q queries, r = row_bytes and x = index_bytes of the shape:
+
+    host_block_bytes  = L * B * r                            nope and rope of the offloaded layers
+    hbm_block_bytes   = B * (G * x + D * (r + x))            indexer keys, and the draft layer's whole KV
+    stock_block_bytes = (L + D) * B * (r + x)                MindIE gives every layer an indexer cache
+    device_kv_bytes   = L * R * S * r                        the device buffers
+    state_bytes       = G * R * state_stride_bytes(S)        SPEC.md "State of one row"
+    plan_bytes        = G * (a step's plan for R requests)   slots, miss_tokens, miss_slots, counters, ...
+    staging_bytes     = staging_tokens * r                   one buffer, used by every layer in turn: a step's
+                        new rows (R * Q), or the prompts of a prefill step, each in whole blocks
+    workspace_bytes   = G * WORKSPACE_BYTES
+    blocks_needed     = requests * ceil(context / B)
+
+    Assumed: the adapter's allocator leaves `shared` layers without an indexer cache, so they cost no HBM a
+    block (stock MindIE, which has no shared layers, allocates one for every layer). Not counted: weights,
+    activations, graphs, a few MB of step tensors, the rounding of allocators, and the landing buffer of KV
+    that is pulled from prefill nodes (16 blocks of stock_block_bytes).
+    """
 
     host_block_bytes: int
     hbm_block_bytes: int
@@ -154,27 +175,10 @@ def size_kv(
     max_prefill_tokens: int = 8192,
     max_prefill_requests: int = 50,
 ) -> KvSizing:
-    """What `requests` sequences of `context` tokens take on one rank, KV replicated over tensor parallelism.
+    """What `requests` sequences of `context` tokens take on one rank.
 
-    With G groups of L layers in all, D draft layers (only when num_queries > 1, as MindIE does), B tokens a
-    block, R rows, S slots, Q queries, r = row_bytes and x = index_bytes of the shape:
-
-    host_block_bytes  = L * B * r                            nope and rope of the offloaded layers
-    hbm_block_bytes   = B * (G * x + D * (r + x))            indexer keys, and the draft layer's whole KV
-    stock_block_bytes = (L + D) * B * (r + x)                MindIE gives every layer an indexer cache
-    device_kv_bytes   = L * R * S * r                        the device buffers
-    state_bytes       = G * R * state_stride_bytes(S)        SPEC.md "State of one row"
-    plan_bytes        = G * (a step's plan for R requests)   slots, miss_tokens, miss_slots, counters, ...
-    staging_bytes     = staging_tokens * r                   one buffer, used by every layer in turn: a step's
-                        new rows (R * Q), or the prompts of a prefill step, each in whole blocks
-    workspace_bytes   = G * WORKSPACE_BYTES
-    blocks_needed     = requests * ceil(context / B)
-
-    Assumed: the adapter's allocator leaves `shared` layers without an indexer cache, so they cost no HBM a
-    block (stock MindIE, which has no shared layers, allocates one for every layer). context counts the
-    prompt, the output and the drafts. max_prefill_tokens and max_prefill_requests: of a prefill step (0 on a
-    node that only decodes). Not counted: weights, activations, graphs, a few MB of step tensors, the rounding
-    of allocators, the landing buffer of KV pulled from prefill nodes (16 blocks of stock_block_bytes).
+    rows: of each pool, as many as requests unless given. context counts the prompt, the output and the
+    drafts. max_prefill_tokens and max_prefill_requests: of a prefill step; 0 on a node that only decodes.
     ValueError: sizes that PoolConfig refuses, or less than one request, token or block.
     """
     rows = requests if rows is None else rows
@@ -204,6 +208,28 @@ def size_kv(
         staging_tokens=staging_tokens,
         blocks_per_request=per_request,
         blocks_needed=requests * per_request,
+    )
+
+
+def size_rank(
+    shape: ModelShape,
+    engine: EngineFacts,
+    settings: Settings,
+    *,
+    max_prefill_tokens: int,
+    max_prefill_requests: int,
+) -> KvSizing:
+    """size_kv for what a rank of an engine serves at most; a decoder node never prefills."""
+    return size_kv(
+        shape,
+        requests=engine.max_requests,
+        context=engine.max_seq_len,
+        num_slots=settings.slots,
+        num_queries=engine.num_queries,
+        rows=settings.rows,
+        block_size=engine.block_size,
+        max_prefill_tokens=0 if engine.role == "decoder" else max_prefill_tokens,
+        max_prefill_requests=max_prefill_requests,
     )
 
 
