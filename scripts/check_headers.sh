@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Compiles the kernels against the Ascend C headers of a CANN 8.1 toolkit, runs them on the CPU with the rig's model of
-# the vector core, and compares with libavsg_cpu.so; compiles the Ascend glue for MindSpore too: CANN=TOOLKIT [RIG=DIRECTORY] bash scripts/check_headers.sh
+# the vector core, and compares with libavsg_cpu.so; compiles the glue and runs the operator
+# definitions too: CANN=TOOLKIT [RIG=DIRECTORY] bash scripts/check_headers.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RIG=${RIG:-../shared/rig}
@@ -14,11 +15,12 @@ skip() {
   exit 0
 }
 [ -n "${CANN:-}" ] || skip "CANN is not set; set it to a CANN 8.1 toolkit directory"
-[ -d "$CANN/tools/tikicpulib" ] || skip "CANN is $CANN, which has no tools/tikicpulib"
-[ -f "$RIG/ascemu.cpp" ] || skip "there is no rig at $RIG; set RIG to the directory that holds ascemu.cpp"
-
 . scripts/setup.sh
 set_up test
+.venv/bin/python -m pytest -q tests/headers/test_op_host.py
+
+[ -d "$CANN/tools/tikicpulib" ] || skip "CANN is $CANN, which has no tools/tikicpulib"
+[ -f "$RIG/ascemu.cpp" ] || skip "there is no rig at $RIG; set RIG to the directory that holds ascemu.cpp"
 . "$RIG/env.sh"
 cpu=framework/cpu
 api=framework/c_api
@@ -46,4 +48,4 @@ $CXX -shared -o "$out/libavsg_headers.so" "$out"/*.o -static-libstdc++ -static-l
   -Wl,--version-script=$api/exports.map -lpthread
 
 # HZ: the rig also looks for missing events and barriers.
-HZ=1 AVSG_LIBRARY=$out/libavsg_headers.so exec .venv/bin/python -m pytest -q tests/headers "$@"
+HZ=1 AVSG_LIBRARY=$out/libavsg_headers.so exec .venv/bin/python -m pytest -q tests/headers/test_headers.py "$@"

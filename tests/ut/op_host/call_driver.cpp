@@ -1,41 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiles a call that standard input describes and compares with the tiling of sizes that it names too. Input,
-// numbers apart from the first word: OPERATOR reported_ub num_cores; num_inputs and for each the count of its
-// tensors, each item_bytes rank dims; num_attrs attrs; then num_rows num_slots top_k num_queries max_life,
-// entries queries new_rows block_size max_blocks num_host_blocks has_fresh, num_payloads row_bytes.
+// numbers apart from the first word: OPERATOR reported_ub num_cores; the call (read_call.h); then num_rows
+// num_slots top_k num_queries max_life, entries queries new_rows block_size max_blocks num_host_blocks
+// has_fresh, num_payloads row_bytes.
 #include <cstdint>
 #include <cstring>
 #include <iostream>
 #include <string>
 #include <vector>
 
-#include "tiling_call.h"
+#include "read_call.h"
 
 namespace {
 
 using namespace sparse_gather;
-
-int64_t Next() {
-  int64_t value = 0;
-  std::cin >> value;
-  return value;
-}
-
-OpCall NextCall() {
-  OpCall call;
-  call.inputs.resize(Next());
-  for (std::vector<TensorInfo>& list : call.inputs) {
-    list.resize(Next());
-    for (TensorInfo& tensor : list) {
-      tensor.item_bytes = Next();
-      tensor.dims.resize(Next());
-      for (int64_t& dim : tensor.dims) dim = Next();
-    }
-  }
-  call.attrs.resize(Next());
-  for (int64_t& attr : call.attrs) attr = Next();
-  return call;
-}
 
 template <typename Tiling>
 int Compare(const std::string& error, const Tiling& tiling, const std::string& wanted_error,
