@@ -204,7 +204,7 @@ def _find_all() -> list[tuple[object, str, Callable]]:
     if problems:
         raise RegistrationError(
             "This MindIE-LLM is not the one that AVSG's adapter was written for, so nothing was registered: "
-            "use the MindIE-LLM release that its README names, or an AVSG that knows this one. It differs in\n"
+            "use the MindIE-LLM release that its README names, or an AVSG that knows it. What differs:\n"
             + "\n".join(problems)
         )
     return found

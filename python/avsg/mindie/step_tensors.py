@@ -101,7 +101,7 @@ class Staging:
         if blocks.sum() > self.num_blocks:
             raise RuntimeError(
                 f"a prefill of {int(np.sum(lengths))} tokens in {len(lengths)} requests takes "
-                f"{int(blocks.sum())} staging blocks, but there are {self.num_blocks}: lower maxPrefillTokens "
+                f"{int(blocks.sum())} staging blocks of {self.num_blocks}: lower maxPrefillTokens "
                 "or maxPrefillBatchSize to what the scheduler sends, or raise them in the configuration."
             )
         first = np.concatenate([[0], np.cumsum(blocks)[:-1]])
