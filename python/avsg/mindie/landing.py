@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Landing:
-    """NUM_BLOCKS blocks of nope, rope and indexer key for every layer of the cache, the draft layer included.
+    """num_blocks blocks of nope, rope and indexer key for every layer of the cache, the draft layer included.
 
     A KV mover addresses HBM of one kind for all layers, whereas here a token's KV goes to three places:
     nope and rope of offloaded layers to host memory, indexer keys and the draft layer's KV to paged
@@ -22,17 +22,16 @@ class Landing:
     that pulls.
     """
 
-    NUM_BLOCKS = 16
-
     def __init__(
         self,
         runtime: Runtime,
         paged: Sequence[tuple[torch.Tensor, ...]],
+        num_blocks: int,
         shapes: Sequence[tuple[int, ...]],
         allocate: Callable[[tuple[int, ...]], torch.Tensor],
     ) -> None:
-        self._runtime, self._paged = runtime, list(paged)
-        self.layers = [tuple(allocate((self.NUM_BLOCKS, *shape)) for shape in shapes) for _ in self._paged]
+        self._runtime, self._paged, self.num_blocks = runtime, list(paged), num_blocks
+        self.layers = [tuple(allocate((num_blocks, *shape)) for shape in shapes) for _ in self._paged]
 
     def addresses(self) -> list[list[int]]:
         """Of the nope tensors of all layers, of the rope tensors, of the indexer's."""
@@ -45,10 +44,10 @@ class Landing:
     def portions(
         self, source: Sequence[int], target: Sequence[int]
     ) -> Iterator[tuple[list[int], list[int], list[int]]]:
-        """(remote blocks, our blocks, landing blocks) of at most NUM_BLOCKS each."""
-        for first in range(0, len(source), self.NUM_BLOCKS):
-            ours = list(target[first : first + self.NUM_BLOCKS])
-            yield list(source[first : first + self.NUM_BLOCKS]), ours, list(range(len(ours)))
+        """(remote blocks, our blocks, landing blocks) of at most num_blocks each."""
+        for first in range(0, len(source), self.num_blocks):
+            ours = list(target[first : first + self.num_blocks])
+            yield list(source[first : first + self.num_blocks]), ours, list(range(len(ours)))
 
     def deliver(self, target: Sequence[int]) -> None:
         """Moves landing blocks 0, 1, ... to our blocks; returns when they are there."""
@@ -60,3 +59,6 @@ class Landing:
             for tensor, home in zip(landed, homes):
                 if home.dim() > 1:  # a layer without an indexer has a placeholder
                     home[chosen.to(home.device)] = tensor[: len(target)].to(home.device)
+        device = self.layers[0][0].device
+        if device.type != "cpu":  # the mover writes the next portion without regard to streams
+            getattr(torch, device.type).current_stream(device).synchronize()
