@@ -16,7 +16,8 @@ std::string g_log;
 
 namespace {
 
-Definition* g_defined = nullptr;  // the one whose constructor runs
+Definition* g_defined = nullptr;           // the one whose constructor runs
+std::vector<Parameter>* g_list = nullptr;  // of the parameter whose constructor runs
 
 std::map<std::string, ops::OpDefCreator>& Creators() {
   static std::map<std::string, ops::OpDefCreator> creators;
@@ -39,9 +40,9 @@ namespace ops {
 
 class OpParamDefImpl {
  public:
-  bool output = false;
-  size_t index = 0;
-  Parameter& kept() const { return (output ? g_defined->outputs : g_defined->inputs)[index]; }
+  std::vector<Parameter>* list;
+  size_t index;
+  Parameter& kept() const { return (*list)[index]; }
 };
 class OpAttrDefImpl {
  public:
@@ -50,12 +51,20 @@ class OpAttrDefImpl {
 class OpAICoreDefImpl {};
 class OpDefImpl {
  public:
+  OpParamDef& Add(const char* name, std::vector<Parameter>* list) {
+    g_list = list;
+    parameters.emplace_back(name);
+    return parameters.back();
+  }
   std::list<OpParamDef> parameters;
   std::list<OpAttrDef> attrs;
   OpAICoreDef ai_core;
 };
 
-OpParamDef::OpParamDef(const char*) : impl_(new OpParamDefImpl) {}
+OpParamDef::OpParamDef(const char* name) : impl_(new OpParamDefImpl{g_list, g_list->size()}) {
+  g_list->emplace_back();
+  g_list->back().name = name;
+}
 OpParamDef::~OpParamDef() = default;
 OpParamDef& OpParamDef::ParamType(Option kind) { return impl_->kept().kind = kind, *this; }
 OpParamDef& OpParamDef::DataType(std::vector<ge::DataType> types) {
@@ -85,21 +94,8 @@ OpAICoreDef& OpAICoreDef::AddConfig(const char* soc) { return g_defined->chips.p
 OpDef::OpDef(const char*) : impl_(new OpDefImpl) {}
 OpDef::OpDef(const OpDef&) {}
 OpDef::~OpDef() = default;
-OpParamDef& OpDef::Input(const char* name) {
-  impl_->parameters.emplace_back(name);
-  impl_->parameters.back().impl_->index = g_defined->inputs.size();
-  g_defined->inputs.emplace_back();
-  g_defined->inputs.back().name = name;
-  return impl_->parameters.back();
-}
-OpParamDef& OpDef::Output(const char* name) {
-  impl_->parameters.emplace_back(name);
-  impl_->parameters.back().impl_->output = true;
-  impl_->parameters.back().impl_->index = g_defined->outputs.size();
-  g_defined->outputs.emplace_back();
-  g_defined->outputs.back().name = name;
-  return impl_->parameters.back();
-}
+OpParamDef& OpDef::Input(const char* name) { return impl_->Add(name, &g_defined->inputs); }
+OpParamDef& OpDef::Output(const char* name) { return impl_->Add(name, &g_defined->outputs); }
 OpAttrDef& OpDef::Attr(const char* name) {
   impl_->attrs.emplace_back(name);
   return impl_->attrs.back();

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -70,6 +71,11 @@ def test_less_ub_than_the_family_has_is_used_up_to_select(driver):
     assert run(driver, "store", ub=1024) == (
         "error the chip reports 1024 bytes of UB, at least 65536 are needed: take an Atlas A2 or A3."
     )
+
+
+def test_both_chip_families_have_the_numbers_that_the_adapter_takes():
+    table = re.findall(r'{"ascend(910\w+)", (.*?)}', (ROOT / "op_host" / "tiling.cpp").read_text())
+    assert [name for name, _ in table] == ["910b", "910_93"] and len({numbers for _, numbers in table}) == 1
 
 
 REFUSED = [
