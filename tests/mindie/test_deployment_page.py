@@ -51,6 +51,13 @@ def test_the_configuration_of_one_node_is_accepted_and_its_host_memory_is_enough
     checked = check_config.check_config(ONE_NODE, GLM)
     assert checked.settings.slots == 8192 and checked.engine.num_queries == 2
     assert checked.sizing.host_bytes <= checked.settings.host_gib * GIB
+    model = ONE_NODE["BackendConfig"]["ModelDeployConfig"]["ModelConfig"][0]
+    section = {**model["models"]["avsg"], "rows": 16}
+    more_rows = json.loads(
+        json.dumps(ONE_NODE).replace(json.dumps(model["models"]["avsg"]), json.dumps(section))
+    )
+    sizing = check_config.check_config(more_rows, GLM).sizing
+    assert sizing.device_kv_bytes == 2 * checked.sizing.device_kv_bytes
     schedule = ONE_NODE["BackendConfig"]["ScheduleConfig"]
     deploy = ONE_NODE["BackendConfig"]["ModelDeployConfig"]
     assert schedule["maxPrefillTokens"] >= deploy["maxInputTokenLen"], "MindIE asks for that"

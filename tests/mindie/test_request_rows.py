@@ -114,15 +114,13 @@ def test_without_a_free_row_the_request_waits_until_one_is_released() -> None:
 
 
 def test_a_step_takes_the_row_of_the_longest_absent_owner() -> None:
-    rows = RequestRows(2)
-    assert rows.admit_step([1, 2, DUMMY_SEQUENCE, None]) == 0
-    rows.admit_step([1])
-    rows.admit_step([2])
-    (before,) = leases_of(rows, 2)
-    assert rows.admit_step([2, 3]) == 1
-    assert 1 not in rows and leases_of(rows, 2) == [before]
-    assert rows.admit_step([1, 2]) == 1 and 3 not in rows
-    assert len(set(rows.lookup([1, 2])[0].tolist())) == 2
+    rows = RequestRows(3)
+    assert rows.admit_step([1, 2, DUMMY_SEQUENCE, None]) == rows.admit_step([3]) == rows.admit_step([1]) == 0
+    kept = leases_of(rows, 1, 3)
+    assert rows.admit_step([4]) == 1
+    assert 2 not in rows and leases_of(rows, 1, 3) == kept
+    assert rows.admit_step([1, 2]) == 1 and 3 not in rows and leases_of(rows, 1) == kept[:1]
+    assert len(set(rows.lookup([1, 2, 4])[0].tolist())) == 3
 
 
 def test_an_owner_that_lost_its_row_comes_back_under_a_new_lease() -> None:
