@@ -232,13 +232,17 @@ class Engine:
         self.runtime.prefilled(sequences)
         shapes = [tensor.shape[1:] for tensor in self.kv[0]]
         landing = Landing(
-            self.runtime, self.kv, shapes, lambda shape: torch.zeros(shape, dtype=torch.bfloat16)
+            self.runtime, self.kv, 2, shapes, lambda shape: torch.zeros(shape, dtype=torch.bfloat16)
         )
         for theirs, ours, places in landing.portions(source, target):
             for layer, tensors in enumerate(node.kv):
                 for place, tensor in zip(landing.layers[layer], tensors):
                     place[places] = tensor[theirs]  # what the KV mover does
             landing.deliver(ours)
+
+    def counts(self) -> dict[str, int]:
+        """Totals of the first layer group."""
+        return self.runtime.metrics.snapshot()["groups"][0]
 
     def clear(self, sequences: list[int]) -> None:
         """The scheduler's cleanup after finish, abort or preemption."""

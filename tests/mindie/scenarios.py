@@ -126,3 +126,32 @@ def differences(expected: list[torch.Tensor], got: list[torch.Tensor]) -> list[i
         if left.shape != right.shape
         or not torch.equal(left.contiguous().view(torch.int16), right.contiguous().view(torch.int16))
     ]
+
+
+def random_life(seed: int, num_queries: int, steps: int = 32) -> Script:
+    """Up to four requests at a time that come, go, give way and return at random, in random order."""
+    script = Script(seed, num_queries)
+    rng = np.random.default_rng(seed + 1000)
+    away: list[int] = []
+    next_sequence = 1
+    for _ in range(steps):
+        present = [sequence for sequence in script.text if sequence not in away]
+        event = rng.choice(
+            ["step", "arrive", "finish", "preempt", "resume", "dummy"], p=[0.4, 0.2, 0.1, 0.1, 0.1, 0.1]
+        )
+        if event == "arrive" and len(present) < 4 and len(script.free) > 8:
+            script.arrive((next_sequence, int(rng.integers(1, 300))), remote=bool(rng.integers(2)))
+            next_sequence += 1
+        elif event == "finish" and len(present) > 1:
+            script.finish(int(rng.choice(present)))
+        elif event == "preempt" and len(present) > 1:
+            away.append(int(rng.choice(present)))
+            script.preempt(away[-1], forgotten=bool(rng.integers(2)))
+        elif event == "resume" and away and len(present) < 4 and len(script.free) > 8:
+            script.resume(away.pop(0))
+        elif event == "dummy":
+            script.dummy_step(int(rng.integers(1, 4)))
+        present = [sequence for sequence in script.text if sequence not in away]
+        if present:
+            script.step(*rng.permutation(present).tolist(), late=bool(rng.integers(2)))
+    return script

@@ -148,7 +148,7 @@ def test_a_fault_shows_against_stock(fault: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("faulty", [False, True], ids=["lengths S", "stock lengths"])
 def test_slots_past_the_sequence_length_are_read(faulty: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slots go up to S whatever the length of a sequence; a young row has low ones only, so they move here."""
+    """Slots go up to S whatever the sequence length; a young row has low ones only, so they are moved."""
     from avsg.mindie.runtime import Runtime
 
     decode = Runtime.decode

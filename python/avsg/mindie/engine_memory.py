@@ -6,12 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-
-import torch
+from typing import TYPE_CHECKING
 
 from .active import find_runtime
-from .landing import Landing
 
+if TYPE_CHECKING:
+    import torch
+
+    from .landing import Landing
+
+LANDING_BLOCKS = 16  # KV blocks that are pulled at a time with PD separation
 NOPE, ROPE, INDEX = 0, 1, 3  # model_id of a cache in MindIE's SeparateDeploymentWorker
 _landing: Landing | None = None
 
@@ -65,6 +69,8 @@ def wrap_allocate(stock: Callable) -> Callable:
         if runtime is None:
             stock(self)
             return
+        import torch
+
         settings = self.kvcache_settings
         runtime.bind(settings.num_npu_blocks)
 
@@ -92,10 +98,13 @@ def wrap_allocate(stock: Callable) -> Callable:
 
 def _land(pool: object, runtime: object) -> None:
     global _landing
+    from .landing import Landing
+
     settings = pool.kvcache_settings
     _landing = Landing(
         runtime,
         pool.npu_cache,
+        LANDING_BLOCKS,
         (settings.k_block_shape, settings.v_block_shape, settings.index_block_shape),
         lambda shape: pool._create_aligned_tensor(shape, settings.dtype),
     )
@@ -111,7 +120,7 @@ def wrap_worker_build(stock: Callable) -> Callable:
     def build(
         self: object, model_id: int, num_tensors: int, num_blocks: int, blockshape: tuple, dtype: str
     ) -> None:
-        blocks = num_blocks if find_runtime() is None else Landing.NUM_BLOCKS
+        blocks = num_blocks if find_runtime() is None else LANDING_BLOCKS
         stock(self, model_id, num_tensors, blocks, blockshape, dtype)
 
     return build
