@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import ctypes
-import glob
 import importlib.metadata
 import json
 import os
 import platform
-import re
-import shutil
-import subprocess
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -21,22 +18,11 @@ from rich.markup import escape
 
 from .. import _abi
 from ..errors import LibraryError
-from . import common
+from . import common, doctor_binary, doctor_cann, doctor_device, doctor_package
+from .doctor_cann import check_cann, check_npu
+from .doctor_finding import Finding
 
-OLDEST_CANN = "8.3.RC1"  # the first with the build functions that the operator package uses
-OLDEST_CANN_NUMBERS = (8, 3)
 STYLES = {"ok": "green", "absent": "yellow", "problem": "bold red"}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report. state: ok, absent (advice says who needs it) or problem. needed: by the CPU."""
-
-    name: str
-    state: str
-    found: str
-    advice: str = ""
-    needed: bool = False
 
 
 def _version(package: str) -> str | None:
@@ -76,6 +62,8 @@ def check_library(name: str) -> Finding:
     """Is libavsg_NAME.so there, loadable and of the right version?"""
     title, needed = f"library {name}", name != "npu"
     path = _abi.find_library(name)
+    if path is None and name == "npu":
+        path = doctor_device.npu_library()
     if path is None:
         if name == "npu":
             return Finding(
@@ -113,78 +101,43 @@ def check_choice() -> list[Finding]:
         return [Finding("AVSG_LIBRARY", "problem", choice, str(error), needed=True)]
 
 
-def check_npu(device_pattern: str = "/dev/davinci[0-9]*") -> Finding:
-    """NPU devices and their tool."""
-    devices, tool = sorted(glob.glob(device_pattern)), shutil.which("npu-smi")
-    if not devices:
-        return Finding(
-            "NPU",
-            "absent",
-            "no /dev/davinci*" + (f", but {tool}" if tool else ""),
-            "Without an NPU everything runs on the CPU. In a container, pass the devices through.",
-        )
-    text = f"{len(devices)} device(s): {', '.join(Path(device).name for device in devices)}"
-    if tool is None:
-        return Finding(
-            "NPU", "problem", f"{text}, no npu-smi", "Install the driver's tools or add npu-smi to PATH."
-        )
-    try:
-        output = subprocess.run([tool, "info"], capture_output=True, text=True, timeout=20, check=True).stdout
-    except (OSError, subprocess.SubprocessError) as error:
-        return Finding("NPU", "problem", f"{text}, npu-smi failed", f"`npu-smi info` says: {error}.")
-    chips = sorted(set(re.findall(r"\b(?:Ascend)?(?:910[0-9A-Z_]*|310P[0-9]*)\b", output)))
-    return Finding("NPU", "ok", f"{text}; {', '.join(chips) or 'unknown chip'}")
-
-
-def check_cann(home: str | None) -> Finding:
-    """The CANN toolkit that ASCEND_HOME_PATH names, and its version."""
-    if not home:
-        return Finding(
-            "CANN",
-            "absent",
-            "ASCEND_HOME_PATH is not set",
-            f"Only needed on an NPU: install CANN {OLDEST_CANN} or later and source its set_env.sh.",
-        )
-    release = _info(sorted(Path(home).glob("*-linux/ascend_toolkit_install.info")), "version")
-    if release is None:
-        component = _info([Path(home) / "compiler" / "version.info"], "Version")
-        if component is None:
-            return Finding(
-                "CANN", "problem", f"{home} is not a CANN toolkit", "Source the set_env.sh of the toolkit."
-            )
-        return Finding(
-            "CANN", "ok", f"{home}, compiler {component}", f"AVSG needs CANN {OLDEST_CANN} or later."
-        )
-    numbers = tuple(int(part) for part in re.findall(r"[0-9]+", release)[:2])
-    if numbers < OLDEST_CANN_NUMBERS:
-        return Finding(
-            "CANN", "problem", f"{home}, version {release}", f"Install CANN {OLDEST_CANN} or later."
-        )
-    return Finding("CANN", "ok", f"{home}, version {release}")
-
-
-def _info(paths: list[Path], key: str) -> str | None:
-    """Value of key in the first of these key=value files that has it."""
-    for path in paths:
-        found = (
-            re.search(rf"^{key}\s*=\s*(\S+)", path.read_text(errors="replace"), re.M)
-            if path.is_file()
-            else None
-        )
-        if found:
-            return found[1]
-    return None
+def check_operator_package(environment: Mapping[str, str], has_npu: bool) -> list[Finding]:
+    """The operator package that CANN finds: order of vendors, version, operators, libraries."""
+    here = doctor_package.installed_here()
+    findings = doctor_package.check_paths(environment, here)
+    findings += doctor_package.check_order(
+        doctor_package.started_with(), Path("/proc/self/maps").read_text(), environment
+    )
+    vendors = doctor_package.vendors_of(environment)
+    ours = next((vendor for vendor in vendors if vendor.path.name == "avsg" and vendor.path.is_dir()), None)
+    if ours is None and here is not None:
+        ours = doctor_package.Vendor(here, "this Python package")
+    if ours is None:
+        return findings
+    chips = [chip for chip in doctor_cann.chips(doctor_cann.smi_output()) if doctor_cann.family_of(chip)]
+    home = environment.get("ASCEND_HOME_PATH")
+    findings.append(doctor_package.check_package(ours, home, chips[0] if has_npu and chips else None))
+    if (ours.path / "op_impl").is_dir():
+        findings.append(doctor_package.check_operators(ours))
+    files = doctor_binary.libraries_of(ours.path)
+    return findings + doctor_binary.check_libraries(files, doctor_binary.this_glibc())
 
 
 def examine() -> list[Finding]:
     """All findings, in the order of the report."""
     libraries = [check_library(name) for name in _abi.LIBRARY_NAMES]
+    home, npu = os.environ.get("ASCEND_HOME_PATH"), check_npu()
+    has_npu = npu.state != "absent"
     return [
         *check_python(),
         *libraries,
         *check_choice(),
-        check_npu(),
-        check_cann(os.environ.get("ASCEND_HOME_PATH")),
+        npu,
+        doctor_cann.check_driver(),
+        check_cann(home),
+        *doctor_cann.check_compiler_modules(home),
+        *check_operator_package(os.environ, has_npu),
+        *doctor_device.check_host_memory(has_npu, doctor_device.npu_library()),
     ]
 
 
@@ -192,7 +145,7 @@ def examine() -> list[Finding]:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.pass_context
 def doctor(context: click.Context, as_json: bool) -> None:
-    """Say what was found (libraries, CPU, NPU, CANN, MindSpore) and what to do about what is missing.
+    """Say what was found (libraries, CPU, NPU, CANN, package, MindSpore) and what to do about the rest.
 
     Exit status: 0, or 1 when something that the CPU needs is broken.
     """

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""avsg doctor on a machine for NPUs, with made-up trees: each fault is one finding with the line to run."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import fake_cann
+from avsg.cli import main
+from avsg.commands import doctor, doctor_binary, doctor_cann, doctor_device, doctor_package
+from avsg.commands.doctor_finding import Finding, numbers, run_python
+
+
+def make_package(vendors: Path, name: str = "avsg", operators: bool = True, **info: str) -> Path:
+    """A vendor directory as an installer leaves it."""
+    home = vendors / name
+    (home / "op_impl" / "ai_core" / "tbe" / "config" / "ascend910b").mkdir(parents=True)
+    ops = {"AvsgMatch": {}, "Avsg": {}} if operators else {"Cast": {}}
+    path = home / "op_impl/ai_core/tbe/config/ascend910b/aic-ascend910b-ops-info.json"
+    path.write_text(json.dumps(ops))
+    values = {"version": "1.0", "kernels": "ascend910b", "custom_opp_compiler_version": "8.5.0"} | info
+    (home / "version.info").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+    return home
+
+
+def make_toolkit(home: Path, version: str) -> str:
+    """A toolkit of this version."""
+    (home / "compiler").mkdir(parents=True)
+    (home / "compiler" / "version.info").write_text(f"Version={version}\n")
+    return str(home)
+
+
+def environment(vendors: Path, *priority: str, custom: str = "") -> dict[str, str]:
+    """ASCEND_OPP_PATH above vendors with this load_priority."""
+    (vendors / "config.ini").write_text(f"load_priority={','.join(priority)}\n")
+    result = {"ASCEND_OPP_PATH": str(vendors.parent)}
+    return {**result, "ASCEND_CUSTOM_OPP_PATH": custom} if custom else result
+
+
+@pytest.fixture
+def vendors(tmp_path: Path) -> Path:
+    folder = tmp_path / "opp" / "vendors"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("chip", "family"),
+    [
+        ("Ascend910B3", "ascend910b"),
+        ("910B4-1", "ascend910b"),
+        ("Ascend910_9391", "ascend910_93"),
+        ("310P3", None),
+    ],
+)
+def test_a_chip_has_the_family_that_kernels_are_built_for(chip: str, family: str | None) -> None:
+    assert doctor_cann.family_of(chip) == family
+
+
+def test_the_drivers_version_is_read_or_its_file_named(tmp_path: Path) -> None:
+    info = tmp_path / "version.info"
+    assert doctor_cann.check_driver((str(info),)).state == "absent"
+    info.write_text("Version=24.1.rc3\nascendhal_version=7\n")
+    assert doctor_cann.check_driver((str(info),)) == Finding("driver", "ok", "24.1.rc3")
+
+
+def test_modules_of_the_kernel_compiler_are_one_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor_cann.check_compiler_modules(None) == []
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("attr", "psutil") else 1)
+    (finding,) = doctor_cann.check_compiler_modules("toolkit")
+    assert finding.state == "problem" and finding.advice == "To build kernels: pip install attrs psutil"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: 1)
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.1" if name == "numpy" else "9")
+    (finding,) = doctor_cann.check_compiler_modules("toolkit")
+    assert finding.state == "ok" and "pip install 'numpy<2'" in finding.advice
+
+
+def test_vendors_come_in_canns_order(vendors: Path) -> None:
+    variables = environment(vendors, "b", "a", custom="/custom/vendors/x::/custom/vendors/y:")
+    paths = [str(vendor.path) for vendor in doctor_package.vendors_of(variables)]
+    assert paths == ["/custom/vendors/x", "/custom/vendors/y", f"{vendors}/b", f"{vendors}/a"]
+    assert doctor_package.vendors_of({}) == []
+
+
+def test_a_vendor_with_our_operators_before_ours_is_named(vendors: Path) -> None:
+    make_package(vendors)
+    make_package(vendors, "old_avsg")
+    make_package(vendors, "other", operators=False)
+    (finding,) = doctor_package.check_paths(environment(vendors, "other", "old_avsg", "avsg"), None)
+    assert (
+        finding.state == "problem"
+        and f"{vendors}/old_avsg (load_priority) has our operators" in finding.found
+    )
+    assert finding.advice == "AVSG comes second: sh avsg-*.run --priority=first"
+    (finding,) = doctor_package.check_paths(environment(vendors, "avsg", "old_avsg"), None)
+    assert finding.state == "ok" and finding.found.index("/avsg (") < finding.found.index("/old_avsg (")
+
+
+def test_a_path_that_does_not_exist_is_named_with_its_variable(vendors: Path) -> None:
+    make_package(vendors)
+    (finding,) = doctor_package.check_paths(environment(vendors, "avsg", custom="/gone/vendors/avsg"), None)
+    assert finding.state == "problem" and finding.found.startswith("/gone/vendors/avsg does not exist")
+    assert "ASCEND_CUSTOM_OPP_PATH" in finding.advice
+
+
+def test_an_installed_package_that_no_path_names_gets_its_source_line(vendors: Path) -> None:
+    home = make_package(vendors)
+    (finding,) = doctor_package.check_paths({}, home)
+    assert finding.state == "problem"
+    assert finding.advice == f"Before Python or any framework starts: source {home}/bin/set_env.bash"
+    assert doctor_package.check_paths({"ASCEND_CUSTOM_OPP_PATH": f"{home}:"}, home)[0].state == "ok"
+    shutil.rmtree(home / "op_impl")  # a package for CPUs
+    assert doctor_package.check_paths({}, home)[0].state == "absent"
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "chip", "state", "advice"),
+    [
+        ("8.5.0", "910B3", "ok", ""),
+        ("8.5.0", None, "ok", ""),
+        (None, "310P3", "ok", ""),
+        (
+            "9.0.0",
+            "910B3",
+            "problem",
+            "This toolkit is 9.0.0; build for it and install: bash scripts/build.sh",
+        ),
+        ("8.5.0", "Ascend910_9391", "problem", "bash scripts/build.sh --soc ascend910_93"),
+    ],
+)
+def test_a_package_for_another_toolkit_or_chip_is_built_again(
+    vendors: Path, tmp_path: Path, toolkit: str | None, chip: str | None, state: str, advice: str
+) -> None:
+    vendor = doctor_package.Vendor(make_package(vendors), "load_priority")
+    home = make_toolkit(tmp_path / "toolkit", toolkit) if toolkit else None
+    finding = doctor_package.check_package(vendor, home, chip)
+    assert finding.state == state and finding.advice.endswith(advice)
+    assert "1.0 in" in finding.found and "kernels for ascend910b, CANN 8.5.0" in finding.found
+
+
+def test_both_functions_of_each_operator_are_looked_for_by_absolute_path(
+    vendors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(doctor_package.SYMBOLS) == 8
+    libraries = fake_cann.libraries()
+    toolkit = fake_cann.make_tree(tmp_path / "cann")["ASCEND_HOME_PATH"]
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{toolkit}/lib64")
+    for name, words in (
+        ("libcust_opapi.so", "AvsgMatch, AvsgLoad, AvsgStore, Avsg"),
+        ("old", "has no aclnnAvsgStore"),
+    ):
+        home = make_package(vendors, name.replace(".so", ""))
+        (home / "op_api" / "lib").mkdir(parents=True)
+        library = home / "op_api" / "lib" / "libcust_opapi.so"
+        vendor = doctor_package.Vendor(home, "load_priority")
+        assert doctor_package.check_operators(vendor).found == f"no {library}"
+        library.symlink_to(libraries[name])
+        finding = doctor_package.check_operators(vendor)
+        assert words in finding.found and finding.state == ("ok" if name != "old" else "problem")
+    monkeypatch.delenv("LD_LIBRARY_PATH")
+    finding = doctor_package.check_operators(vendor)
+    assert finding.state == "problem" and "libascendcl.so: cannot open" in finding.found
+    assert finding.advice == "Source the set_env.sh of the CANN toolkit it was built for."
+
+
+def test_a_path_that_came_after_cann_was_loaded_is_told() -> None:
+    start, now = {"ASCEND_CUSTOM_OPP_PATH": "/a"}, {"ASCEND_CUSTOM_OPP_PATH": "/b:/a"}
+    loaded = "7f00-7f01 r-xp 00000000 00:00 1 /usr/local/Ascend/lib64/libascendcl.so\n"
+    (finding,) = doctor_package.check_order(start, loaded, now)
+    assert finding.state == "problem" and "Source set_env.bash in the shell" in finding.advice
+    assert doctor_package.check_order(start, "libc.so.6", now) == []
+    assert doctor_package.check_order(now, loaded, now) == []
+
+
+def test_the_environment_of_the_start_is_read() -> None:
+    code = "import os; os.environ['ASCEND_CUSTOM_OPP_PATH'] = 'late'\n"
+    code += "from avsg.commands.doctor_package import started_with\n"
+    code += "print(started_with()['ASCEND_CUSTOM_OPP_PATH'])"
+    done = fake_cann.run_python(code, ASCEND_CUSTOM_OPP_PATH="early")
+    assert done.stdout.strip() == "early", done.stderr
+
+
+def compile_library(path: Path, source: str, *options: str) -> Path:
+    command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(path), *options]
+    subprocess.run(command, input=source, text=True, check=True)
+    return path
+
+
+def test_a_library_that_needs_a_newer_c_library_is_named(tmp_path: Path) -> None:
+    if not shutil.which("g++") or not shutil.which("nm"):
+        pytest.skip("no g++ or nm on this machine: install g++ and binutils")
+    library = compile_library(
+        tmp_path / "libcust_opapi.so", '#include <cstdio>\nint F() { return puts("a"); }'
+    )
+    glibc, abi = doctor_binary.check_libraries([library], doctor_binary.this_glibc())
+    assert (glibc.state, abi.state) == ("ok", "ok") and "libcust_opapi.so needs 2." in glibc.found
+    glibc, _ = doctor_binary.check_libraries([library], "2.1")
+    assert glibc.state == "problem" and glibc.advice.endswith("bash scripts/build.sh")
+    assert doctor_binary.newest_glibc("U a@GLIBC_2.4\nU b@GLIBC_2.17\n") == "2.17"
+    assert doctor_binary.check_libraries([], "2.1") == []
+
+
+def test_a_host_library_with_the_other_cxx_abi_is_named(tmp_path: Path) -> None:
+    if not shutil.which("g++") or not shutil.which("nm"):
+        pytest.skip("no g++ or nm on this machine: install g++ and binutils")
+    source = "#include <string>\nstd::string Name(const std::string&);\nint F() { return Name({}).size(); }"
+    library = compile_library(tmp_path / "libcust_opmaster_rt2.0.so", source)
+    old = compile_library(tmp_path / "libcust_opsproto_rt2.0.so", source, "-D_GLIBCXX_USE_CXX11_ABI=0")
+    assert doctor_binary.check_libraries([old], "99")[1].state == "ok"
+    finding = doctor_binary.check_libraries([old, library], "99")[1]
+    assert finding.state == "problem" and "libcust_opmaster_rt2.0.so needs std::__cxx11::" in finding.found
+
+
+def test_a_missing_nm_and_a_damaged_library_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = tmp_path / "libcust_opapi.so"
+    library.write_bytes(b"\x7fELF")
+    if shutil.which("nm"):
+        (finding,) = doctor_binary.check_libraries([library], "2.1")
+        assert finding.state == "problem" and str(library) in finding.found
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    findings = doctor_binary.check_libraries([library], "2.1")
+    assert {finding.state for finding in findings} == {"absent"}
+    assert {finding.advice for finding in findings} == {"To look into libraries: install binutils."}
+
+
+@pytest.mark.parametrize(
+    ("failure", "state", "words"),
+    [
+        ({}, "ok", "can address registered host memory"),
+        ({"FAKE_FAIL": "aclrtHostRegister=207001"}, "problem", "aclrtHostRegister of 2097152 bytes failed"),
+        ({"FAKE_FAIL": "aclrtSetDevice=107001"}, "problem", "device 0 cannot be opened (code 107001)"),
+        ({"LD_LIBRARY_PATH": ""}, "problem", "libascendcl.so: cannot open"),
+    ],
+    ids=str,
+)
+def test_host_memory_is_registered_where_there_is_a_device(
+    tmp_path: Path, failure: dict[str, str], state: str, words: str
+) -> None:
+    tree = fake_cann.make_tree(tmp_path)
+    path = {"LD_LIBRARY_PATH": f"{tree['ASCEND_HOME_PATH']}/lib64"}
+    code = (
+        "from avsg.commands.doctor_device import check_host_memory\nfrom fake_cann import NPU_LIBRARY\n"
+        "(finding,) = check_host_memory(True, NPU_LIBRARY)\nprint(finding.state, finding.found)"
+    )
+    done = fake_cann.run_python(code, **{**tree, **path, **failure})
+    assert done.stdout.startswith(state + " ") and words in done.stdout, done.stdout + done.stderr
+    assert doctor_device.check_host_memory(False, None) == []
+    assert doctor_device.check_host_memory(True, None)[0].state == "absent"
+
+
+def test_a_probe_that_crashes_or_hangs_is_a_reason() -> None:
+    assert run_python("import os; os.abort()") == "ended by signal 6"
+    assert run_python("import time; time.sleep(30)", timeout=0.2) == "no answer within 0 s"
+    assert run_python("raise SystemExit(3)") == "ended with status 3"
+    assert numbers("8.3.RC1") == (8, 3, 1) and numbers("2.17") > numbers("2.4")
+
+
+def test_the_report_has_every_part_of_a_machine_for_npus(vendors: Path, tmp_path: Path, monkeypatch) -> None:
+    """A complete fake machine, but the package is for the other family."""
+    tree = fake_cann.make_tree(tmp_path / "cann")
+    make_package(vendors)
+    api = vendors / "avsg" / "op_api" / "lib"
+    api.mkdir(parents=True)
+    (api / "libcust_opapi.so").symlink_to(fake_cann.libraries()["libcust_opapi.so"])
+    make_toolkit(Path(tree["ASCEND_HOME_PATH"]), "8.5.0")
+    smi = tmp_path / "npu-smi"
+    smi.write_text(f"#!{sys.executable}\nprint('| 0  Ascend910_9391 | OK |')\n")
+    smi.chmod(0o755)
+    monkeypatch.setattr(doctor, "check_npu", lambda: doctor_cann.check_npu("/dev/null"))
+    for name, value in {**environment(vendors, "avsg"), "ASCEND_HOME_PATH": tree["ASCEND_HOME_PATH"]}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{tree['ASCEND_HOME_PATH']}/lib64")
+    result = CliRunner().invoke(main, ["doctor", "--json"])
+    document = json.loads(result.stdout)
+    states = {finding["name"]: finding["state"] for finding in document["findings"]}
+    assert states["NPU"] == states["CANN"] == states["OPP paths"] == states["operators"] == "ok"
+    assert states["package"] == "problem" and states["host memory"] == "ok"
+    assert document["ok"] and result.exit_code == 0
+    advice = {finding["name"]: finding["advice"] for finding in document["findings"]}
+    assert advice["package"].endswith("bash scripts/build.sh --soc ascend910_93")
