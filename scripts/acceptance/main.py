@@ -26,7 +26,7 @@ import timing  # noqa: E402
 from device import AscendDevice, CpuDevice, Device, DeviceError, Unavailable  # noqa: E402
 
 from avsg import LibraryError, LibraryNotFoundError, _abi  # noqa: E402
-from avsg.commands import doctor  # noqa: E402
+from avsg.commands import doctor, doctor_device  # noqa: E402
 
 TRIAL_REPEATS = 0.02
 
@@ -38,18 +38,15 @@ class CannotStart(click.ClickException):
 
 
 def npu_library() -> Path:
-    """libavsg_npu.so beside the installed package, in it, or built in this tree."""
-    package = Path(_abi.__file__).resolve().parent
-    name = _abi.file_name("npu")
-    places = [package / "lib", package.parents[1] / "lib", ROOT / "build" / "npu", ROOT / "build"]
-    for place in places:
-        if (place / name).is_file():
-            return place / name
-    looked = ", ".join(map(str, places))
-    raise CannotStart(
-        f"There is no {name} in {looked}: install the .run with --package FILE, or build it with cmake "
-        "--build build --target avsg_npu."
-    )
+    """libavsg_npu.so of the installed package or of this tree."""
+    path = doctor_device.npu_library()
+    if path is None:
+        looked = ", ".join(map(str, doctor_device.npu_library_paths()))
+        raise CannotStart(
+            f"There is none of {looked}: install the .run with --package FILE, or build it with "
+            "cmake --build build --target avsg_npu."
+        )
+    return path
 
 
 def open_device(library: str, index: int) -> tuple[_abi.NativeLibrary, Device]:
