@@ -37,16 +37,26 @@ def stock_logits(torch, checkpoint: Path):
 
 @pytest.fixture
 def runtime(torch):
-    """AVSG for one request of the tiny model, active in this process, no MindIE name replaced."""
-    from avsg.mindie.active import activate
-    from avsg.mindie.runtime import KvLayout, Runtime
-    from avsg.mindie.settings import EngineFacts, Settings
+    """AVSG for one request of the tiny model, made from its configuration as in a worker, active."""
+    from avsg.mindie.active import activate, active_runtime
+    from avsg.mindie.engine_setup import configure
 
-    facts = EngineFacts(top_k=glm_env.TOP_K, max_requests=1, max_seq_len=1024, block_size=glm_env.BLOCK_SIZE)
-    layout = KvLayout(GROUPS, *DIMS, torch.float32, glm_env.BLOCK_SIZE)
-    runtime = Runtime(Settings(slots=SLOTS, rows=1, huge_pages=False), facts, layout, prefill_tokens=256)
-    activate(runtime)
-    yield runtime
+    runner = SimpleNamespace(
+        config=glm_env.mindie_config(glm_env.TINY).hf_config,
+        llm_config=SimpleNamespace(avsg={"enable": True, "slots": SLOTS, "huge_pages": False}),
+        kv_cache_dtype=torch.float32,
+        device=torch.device("cpu"),
+        role="standard",
+        enable_nz=False,
+        kvcache_quant_layers=[],
+        num_speculative_tokens=0,
+        _max_batch_size=1,
+        _max_seq_len=256,
+        _block_size=glm_env.BLOCK_SIZE,
+    )
+    configure(runner, {"backend_type": "torch", "max_prefill_tokens": 256, "max_prefill_batch_size": 1})
+    assert [group.layers for group in active_runtime().groups] == GROUPS
+    yield active_runtime()
     activate(None)
 
 
