@@ -172,6 +172,13 @@ def test_both_functions_of_each_operator_are_looked_for_by_absolute_path(
     assert finding.advice == "Source the set_env.sh of the CANN toolkit it was built for."
 
 
+def test_a_package_for_cpus_has_kernels_for_no_chip(vendors: Path) -> None:
+    """Its value is empty, and the next line is not taken for it."""
+    vendor = doctor_package.Vendor(make_package(vendors, kernels=""), "load_priority")
+    assert "kernels for none" in doctor_package.check_package(vendor, None, None).found
+    assert doctor_package.check_package(vendor, None, "910B1").advice.endswith("--soc ascend910b")
+
+
 def test_a_path_that_came_after_cann_was_loaded_is_told() -> None:
     start, now = {"ASCEND_CUSTOM_OPP_PATH": "/a"}, {"ASCEND_CUSTOM_OPP_PATH": "/b:/a"}
     loaded = "7f00-7f01 r-xp 00000000 00:00 1 /usr/local/Ascend/lib64/libascendcl.so\n"

@@ -27,7 +27,7 @@ def info_value(paths: Iterable[Path], key: str) -> str | None:
     for path in paths:
         if not path.is_file():
             continue
-        found = re.search(rf"^\s*{key}\s*=\s*(\S+)", path.read_text(errors="replace"), re.M)
+        found = re.search(rf"^[ \t]*{key}[ \t]*=[ \t]*(\S*)", path.read_text(errors="replace"), re.M)
         if found:
             return found[1]
     return None
