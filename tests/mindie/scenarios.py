@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from engine import BLOCK, VOCABULARY, Engine
+from engine import BLOCK, Engine
+from tiny_model_mindie import VOCABULARY
 
 DUMMY_BLOCK = 0  # block 0 belongs to no request
 
