@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows through MindIE's real TGInferContextStore: who gives up a row when, with and without async scheduling."""
+"""Rows through MindIE's real TGInferContextStore: who gives a row up, and when."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ def rank(mindie, request: pytest.FixtureRequest):
     rank = Rank(async_infer=request.param)
     activate(rank.runtime)
     yield rank
+    activate(None)
     unregister()
 
 
@@ -78,7 +79,7 @@ def test_a_finished_sequence_gives_its_row_up_at_once(rank: Rank) -> None:
 
 @pytest.mark.parametrize("rank", [True], indirect=True)
 def test_under_async_scheduling_the_step_after_the_last_still_has_the_row(rank: Rank) -> None:
-    """The step after the one in which a sequence ends is prepared before MindIE knows; it ends a round later."""
+    """The step after a sequence's last is prepared before MindIE knows: the row is given up a round later."""
     handles = rank.prefill(1, 2)
     first = rank.prepare(1, 2)
     ahead = rank.prepare(1, 2)
