@@ -18,9 +18,16 @@ from avsg.mindspore.glm_dsa import Mla, Weights
 
 ROOT = Path(__file__).resolve().parents[2]
 SHAPE, VOCAB, REQUESTS, NUM_SLOTS = (40, 16), 97, 3, 192
-# GLM-5.2's rows of 1,024 and 128 bytes and its groups of four layers, on a hidden size for tests.
+# GLM-5.2's rows of 1,024 and 128 bytes and groups of one, four and two layers, on a hidden size for tests.
 GLM_ROWS = replace(
-    GLM_5_2, num_layers=6, hidden_size=64, num_heads=4, q_lora_rank=32, index_heads=2, top_k=32
+    GLM_5_2,
+    num_layers=7,
+    full_layers=(0, 1, 5),
+    hidden_size=64,
+    num_heads=4,
+    q_lora_rank=32,
+    index_heads=2,
+    top_k=32,
 )
 
 
@@ -81,7 +88,9 @@ CASES = [
 
 @pytest.mark.parametrize(("num_queries", "group", "kv_dtype", "graph"), CASES)
 def test_storage_modes_give_the_same_logits(num_queries: int, group: int, kv_dtype: str, graph: str) -> None:
-    config = replace(TINY, num_layers=max(group, 2), layers_per_indexer=group, kv_dtype=kv_dtype)
+    num_layers = max(group, 2)
+    full_layers = tuple(range(0, num_layers, group))
+    config = replace(TINY, num_layers=num_layers, full_layers=full_layers, kv_dtype=kv_dtype)
     results = {
         mode: decode(make_model(config, mode, num_queries), graph, num_queries, 64, seed=1)
         for mode in ("resident", "offload", "avsg")
@@ -93,7 +102,7 @@ def test_storage_modes_give_the_same_logits(num_queries: int, group: int, kv_dty
     assert 0 < results["avsg"][1] < results["offload"][1]
 
 
-def test_rows_of_glm_5_2_and_a_last_group_of_two_layers() -> None:
+def test_rows_of_glm_5_2_and_groups_of_several_sizes() -> None:
     resident, _ = decode(make_model(GLM_ROWS, "resident", 2), "pynative", 2, 40, seed=2)
     pooled, _ = decode(make_model(GLM_ROWS, "avsg", 2), "pynative", 2, 40, seed=2)
     assert np.array_equal(pooled, resident)
@@ -191,8 +200,11 @@ def test_configurations_have_the_sizes_of_their_models() -> None:
     for config in (GLM_5_2, DEEPSEEK_V3_2):
         assert [2 * items for items in config.row_items] == [1024, 128]
         assert config.pool(8, 8192, 4).top_k == 2048
-    assert [len(group) for group in GLM_5_2.groups] == [4] * 19 + [2]
+    assert [len(group) for group in GLM_5_2.groups] == [1, 1] + [4] * 19
     assert len(DEEPSEEK_V3_2.groups) == 61
+    for wrong in ((), (1, 2), (0, 2, 2), (0, 4)):
+        with pytest.raises(ValueError, match="full_layers is .*, but rising layers from 0 to 3 is allowed"):
+            replace(TINY, full_layers=wrong)
     with pytest.raises(ValueError, match="kv_dtype is 'int8', but bfloat16 or float16 is allowed"):
         replace(TINY, kv_dtype="int8")
 

@@ -16,9 +16,10 @@ class DsaConfig:
 
     q_lora_rank, kv_lora_rank: ranks of the query and KV compression. nope_head_dim, rope_head_dim,
     v_head_dim: per-head sizes without and with rotary embedding, and of the value. index_heads,
-    index_head_dim: the indexer's. layers_per_indexer: layers that share one indexer and one row of the pool
-    (GLM-5.2: 4). A token's KV is one row of kv_lora_rank and one of rope_head_dim items of kv_dtype,
-    "bfloat16" or "float16".
+    index_head_dim: the indexer's. full_layers: the layers with an indexer, 0 the first of them; a layer
+    between two of them shares the indexer, and the pool's row, of the one before. None: every layer has its
+    own. A token's KV is one row of kv_lora_rank and one of rope_head_dim items of kv_dtype, "bfloat16" or
+    "float16".
     """
 
     num_layers: int
@@ -29,7 +30,7 @@ class DsaConfig:
     v_head_dim: int
     index_heads: int
     top_k: int
-    layers_per_indexer: int = 1
+    full_layers: tuple[int, ...] | None = None
     kv_lora_rank: int = 512
     rope_head_dim: int = 64
     index_head_dim: int = 128
@@ -43,6 +44,18 @@ class DsaConfig:
             raise ValueError(
                 sentence("kv_dtype", repr(self.kv_dtype), "bfloat16 or float16", "choose one of the two")
             )
+        starts = self.full_layers
+        if starts is not None and (
+            list(starts) != sorted({0, *starts}) or not starts or starts[-1] >= self.num_layers
+        ):
+            raise ValueError(
+                sentence(
+                    "full_layers",
+                    starts,
+                    f"rising layers from 0 to {self.num_layers - 1}",
+                    "name the layers that have an indexer",
+                )
+            )
 
     @property
     def row_items(self) -> tuple[int, int]:
@@ -52,8 +65,8 @@ class DsaConfig:
     @property
     def groups(self) -> list[range]:
         """Layers that share an indexer, in order; the first of each group is the one that has it."""
-        starts = range(0, self.num_layers, self.layers_per_indexer)
-        return [range(i, min(i + self.layers_per_indexer, self.num_layers)) for i in starts]
+        starts = self.full_layers or range(self.num_layers)
+        return [range(*pair) for pair in zip(starts, [*starts[1:], self.num_layers])]
 
     def pool(self, num_requests: int, num_slots: int, num_queries: int) -> PoolConfig:
         """The pool of one group: a row for each request."""
@@ -69,8 +82,8 @@ GLM_5_2 = DsaConfig(
     v_head_dim=256,
     index_heads=32,
     top_k=2048,
-    layers_per_indexer=4,
-    rope_theta=1_000_000.0,
+    full_layers=(0, 1, *range(2, 78, 4)),
+    rope_theta=8_000_000.0,
     rms_norm_eps=1e-5,
 )
 DEEPSEEK_V3_2 = DsaConfig(
