@@ -29,7 +29,8 @@ struct AclApi {
   aclTensorList* (*create_tensor_list)(const aclTensor* const* tensors, uint64_t num_tensors);
   int32_t (*destroy_tensor)(const aclTensor* tensor);
   int32_t (*destroy_tensor_list)(const aclTensorList* list);  // with its tensors
-  int32_t (*destroy_executor)(aclOpExecutor* executor);
+  int32_t (*set_repeatable)(aclOpExecutor* executor);
+  int32_t (*destroy_executor)(aclOpExecutor* executor);  // of a repeatable one; others end with their launch
   int32_t (*get_device)(int32_t* device);
   int32_t (*host_register)(void* host, uint64_t bytes, int32_t type, void** device_alias);
   int32_t (*host_unregister)(void* host);

@@ -105,13 +105,19 @@ int Refuse(const std::string& error, const avsg_config* config) {
   return unable.empty() ? AVSG_OK : Fail(AVSG_UNSUPPORTED, unable);
 }
 
+// Gives back an executor that no launch will take.
+void Abandon(const AclApi& acl, aclOpExecutor* executor) {
+  acl.set_repeatable(executor);
+  acl.destroy_executor(executor);
+}
+
 // The second half of a call; `function` is the name of the first.
 int Launch(const char* function, int32_t code, const Prepared& prepared, AvsgApi::Launch launch,
            const Call& call) {
   const AclApi& acl = TheRuntime().cann.acl;
   if (code != 0) return FailAcl(acl, function, code);
   if (prepared.workspace_bytes > static_cast<uint64_t>(call.workspace_bytes)) {
-    acl.destroy_executor(prepared.executor);
+    Abandon(acl, prepared.executor);
     return Fail(AVSG_UNSUPPORTED,
                 std::string(function) + " asks for " + std::to_string(prepared.workspace_bytes) +
                     " bytes of workspace, but avsg_sizes said " + std::to_string(call.workspace_bytes) +
@@ -152,7 +158,7 @@ int AskWorkspaceBytes(const Cann& cann, int64_t* bytes) {
   const int32_t code = PrepareMatch(cann, call, &descriptors, &prepared);
   if (!descriptors.Complete()) return Incomplete();
   if (code != 0) return FailAcl(cann.acl, "aclnnAvsgMatchGetWorkspaceSize", code);
-  cann.acl.destroy_executor(prepared.executor);
+  Abandon(cann.acl, prepared.executor);
   *bytes = static_cast<int64_t>(prepared.workspace_bytes);
   return AVSG_OK;
 }

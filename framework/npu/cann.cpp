@@ -33,6 +33,7 @@ std::vector<Symbol> Symbols(AclApi* acl) {
           Needed("aclCreateTensorList", &acl->create_tensor_list),
           Needed("aclDestroyTensor", &acl->destroy_tensor),
           Needed("aclDestroyTensorList", &acl->destroy_tensor_list),
+          Needed("aclSetAclOpExecutorRepeatable", &acl->set_repeatable),
           Needed("aclDestroyAclOpExecutor", &acl->destroy_executor),
           Needed("aclrtGetDevice", &acl->get_device),
           Needed("aclrtGetSocName", &acl->soc_name),

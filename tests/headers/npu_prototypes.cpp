@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled only: every function and number of framework/npu/acl_api.h is that of CANN's own headers, where an
 // enumeration stands for its integer (scripts/check_npu_headers.sh).
-#include "acl_api.h"
-
 #include <type_traits>
 
 #include "acl/acl.h"
+#include "acl_api.h"
 #include "aclnn/acl_meta.h"
 #include "aclnn/opdev/op_errno.h"
 
@@ -13,7 +12,8 @@ namespace {
 
 template <typename Theirs, typename Ours>
 constexpr bool SameParameter() {
-  if constexpr (std::is_enum_v<Theirs>) return std::is_same_v<Ours, int32_t> && sizeof(Theirs) == sizeof(Ours);
+  if constexpr (std::is_enum_v<Theirs>)
+    return std::is_same_v<Ours, int32_t> && sizeof(Theirs) == sizeof(Ours);
   if constexpr (std::is_pointer_v<Theirs>) return std::is_same_v<Theirs, Ours>;
   return std::is_integral_v<Theirs> && std::is_integral_v<Ours> && sizeof(Theirs) == sizeof(Ours) &&
          std::is_signed_v<Theirs> == std::is_signed_v<Ours>;
@@ -31,6 +31,7 @@ SAME(aclCreateTensor, create_tensor);
 SAME(aclCreateTensorList, create_tensor_list);
 SAME(aclDestroyTensor, destroy_tensor);
 SAME(aclDestroyTensorList, destroy_tensor_list);
+SAME(aclSetAclOpExecutorRepeatable, set_repeatable);
 SAME(aclDestroyAclOpExecutor, destroy_executor);
 SAME(aclrtGetDevice, get_device);
 SAME(aclrtHostRegister, host_register);

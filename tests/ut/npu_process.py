@@ -14,6 +14,8 @@ from fake_cann import NPU_LIBRARY
 
 library = _abi.load(NPU_LIBRARY)
 acl = ctypes.CDLL(str(Path(os.environ["ASCEND_HOME_PATH"]) / "lib64" / "libascendcl.so"))
+package = ctypes.CDLL(str(Path(os.environ["ASCEND_OPP_PATH"]) / "vendors/avsg/op_api/lib/libcust_opapi.so"))
+package.FakeAttributes.restype = ctypes.c_char_p
 CALLS = ("match", "load", "step_fused", "store")
 
 

@@ -28,6 +28,7 @@ struct aclTensorList {
 
 struct aclOpExecutor {
   std::function<int()> run;
+  bool repeatable = false;
 };
 
 struct FakeStream {

@@ -36,7 +36,13 @@ int32_t aclDestroyTensorList(const aclTensorList* list) {
   return 0;
 }
 
+int32_t aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
+  executor->repeatable = true;
+  return 0;
+}
+
 int32_t aclDestroyAclOpExecutor(aclOpExecutor* executor) {
+  if (!executor->repeatable) return FakeError(561000, "the executor belongs to its launch");
   FakeCount(-1);
   delete executor;
   return 0;

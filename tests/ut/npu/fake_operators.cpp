@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "fake_package.h"
 
@@ -96,6 +97,13 @@ void TakeCopies(const aclTensor* table, const aclTensorList* host, const aclTens
   }
 }
 
+std::string attributes;  // of the last call, in their order
+
+void Record(std::initializer_list<int64_t> values) {
+  attributes.clear();
+  for (int64_t value : values) attributes += (attributes.empty() ? "" : " ") + std::to_string(value);
+}
+
 void SetLimits(int64_t num_queries, int64_t max_life, Everything* all) {
   all->config.num_queries = static_cast<int32_t>(num_queries);
   all->config.max_life = static_cast<int32_t>(max_life);
@@ -104,6 +112,9 @@ void SetLimits(int64_t num_queries, int64_t max_life, Everything* all) {
 }  // namespace
 
 extern "C" {
+
+// For tests.
+const char* FakeAttributes() { return attributes.c_str(); }
 
 int32_t aclnnAvsgMatchGetWorkspaceSize(const aclTensor* topk, const aclTensor* verified,
                                        const aclTensor* lens, const aclTensor* leases, const aclTensor* rows,
@@ -115,6 +126,7 @@ int32_t aclnnAvsgMatchGetWorkspaceSize(const aclTensor* topk, const aclTensor* v
                                        aclOpExecutor** executor) {
   auto all = std::make_shared<Everything>();
   Arguments arguments;
+  Record({num_slots, num_queries, max_life});
   SetLimits(num_queries, max_life, all.get());
   TakeState(state, num_slots, &arguments, all.get());
   TakeStep(topk, verified, lens, leases, rows, &arguments, all.get());
@@ -142,6 +154,7 @@ int32_t aclnnAvsgLoadGetWorkspaceSize(const aclTensor* miss_tokens, const aclTen
                                       aclOpExecutor** executor) {
   auto all = std::make_shared<Everything>();
   Arguments arguments;
+  Record({num_slots, top_k, num_queries, max_life, has_fresh});
   SetLimits(num_queries, max_life, all.get());
   TakeState(state, num_slots, &arguments, all.get());
   all->config.top_k = static_cast<int32_t>(top_k);
@@ -202,6 +215,7 @@ int32_t aclnnAvsgGetWorkspaceSize(const aclTensor* topk, const aclTensor* verifi
                                   uint64_t* workspace_bytes, aclOpExecutor** executor) {
   auto all = std::make_shared<Everything>();
   Arguments arguments;
+  Record({num_slots, num_queries, max_life, has_fresh});
   SetLimits(num_queries, max_life, all.get());
   TakeState(state, num_slots, &arguments, all.get());
   TakeStep(topk, verified, lens, leases, rows, &arguments, all.get());

@@ -15,6 +15,7 @@ using Graph = std::vector<std::function<int()>>;
 using Clock = std::chrono::steady_clock;
 
 std::map<uintptr_t, uint64_t> allocations;  // bytes by address of the device
+std::map<uintptr_t, uint64_t> pinned;       // bytes by address of aclrtMallocHost
 std::map<std::string, std::pair<int32_t, std::string>> planned;
 std::string last_error;
 int live = 0;
@@ -25,9 +26,9 @@ FakeStream* StreamOf(void* stream) {
   return stream == nullptr ? &default_stream : static_cast<FakeStream*>(stream);
 }
 
-bool Inside(uintptr_t address, uint64_t bytes) {
-  auto after = allocations.upper_bound(address);
-  if (after == allocations.begin()) return false;
+bool Inside(const std::map<uintptr_t, uint64_t>& ranges, uintptr_t address, uint64_t bytes) {
+  auto after = ranges.upper_bound(address);
+  if (after == ranges.begin()) return false;
   const auto& [start, length] = *--after;
   return address + bytes <= start + length;
 }
@@ -37,7 +38,7 @@ bool Inside(uintptr_t address, uint64_t bytes) {
 extern "C" {
 
 void* FakeHostAddress(uintptr_t address, int64_t bytes) {
-  if (!Inside(address, bytes)) return nullptr;
+  if (!Inside(allocations, address, bytes)) return nullptr;
   return reinterpret_cast<void*>(address & (kDeviceOffset - 1));
 }
 
@@ -126,9 +127,11 @@ int32_t aclrtMemcpy(void* to, size_t room, const void* from, size_t bytes, int32
 int32_t aclrtMallocHost(void** out, size_t bytes) {
   *out = static_cast<char*>(std::malloc(bytes + 64)) + 64;
   std::memset(*out, 0xA5, bytes);
+  pinned[reinterpret_cast<uintptr_t>(*out)] = bytes;
   return 0;
 }
 int32_t aclrtFreeHost(void* host) {
+  if (pinned.erase(reinterpret_cast<uintptr_t>(host)) == 0) return FakeError(107000, "not pinned");
   std::free(static_cast<char*>(host) - 64);
   return 0;
 }
@@ -136,6 +139,8 @@ int32_t aclrtHostRegister(void* host, uint64_t bytes, int32_t type, void** alias
   if (const int32_t code = FakePlanned("aclrtHostRegister")) return code;
   const uintptr_t address = reinterpret_cast<uintptr_t>(host);
   if (type != 0 || address % 4096 != 0) return FakeError(107000, "host memory is not at a page");
+  const char* kernel = std::getenv("FAKE_OLD_KERNEL");  // one that registers pinned memory only
+  if (kernel != nullptr && !Inside(pinned, address, bytes)) return FakeError(107000, "not pinned");
   allocations[address + kAliasOffset] = bytes;
   *alias = reinterpret_cast<void*>(address + kAliasOffset);
   return 0;
