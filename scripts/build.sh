@@ -53,7 +53,6 @@ export_epoch() {
 
 build_operators() {
   local build=$PWD/$work/cann-$cann_version-${soc//,/-} log=$work/cann.log
-  check_kernel_compiler
   drop_if_changed "$build" "$ASCEND_HOME_PATH $cann_version $soc $PWD $(cmake --version)"
   say "Building the operators for $soc with CANN $cann_version (log: $log)."
   run_logged "$log" cmake -S "$source/op_host" -B "$build" -G "Unix Makefiles" "-DAVSG_SOC=${soc//,/;}"
@@ -84,9 +83,9 @@ unset CMAKE_GENERATOR_INSTANCE CMAKE_GENERATOR_PLATFORM CMAKE_GENERATOR_TOOLSET
 work=build/packing
 source=$work/source
 operators=
-[ -z "$clean" ] || rm -rf build/packing build/package
 check_tools
 choose_target
+[ -z "$clean" ] || rm -rf build/packing build/package
 find_python
 export_epoch
 python3 scripts/package/mirror.py "$source"

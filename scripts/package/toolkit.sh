@@ -17,7 +17,7 @@ check_families() { # FAMILY,FAMILY
   done
 }
 
-# Sets target to npu or cpu and, for npu, cann_version. A toolkit that cannot be used is refused rather than passed over.
+# Sets target to npu or cpu, and cann_version for npu. A toolkit that cannot be used is refused, not passed over.
 choose_target() {
   target=cpu
   if [ -n "$cpu" ]; then
@@ -37,6 +37,7 @@ choose_target() {
   done
   [ -n "$found" ] || fail "CANN $cann_version found, $OLDEST_CANN or later is needed (it has no npu_op_package): install a" \
     "newer toolkit and source its set_env.sh, or use --cpu."
+  check_kernel_compiler
   target=npu
 }
 

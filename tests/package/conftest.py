@@ -53,29 +53,17 @@ def builder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def copy_tree(tmp_path_factory):
-    """copy_tree(name): the sources in a folder of that name, without anything built."""
-
-    def copy(name: str) -> Path:
-        folder = tmp_path_factory.mktemp("tree") / name
-        folder.mkdir()
-        for source in TREE:
-            if (ROOT / source).is_dir():
-                shutil.copytree(ROOT / source, folder / source, ignore=MADE)
-            else:
-                shutil.copy2(ROOT / source, folder / source)
-        return folder
-
-    return copy
-
-
-@pytest.fixture(scope="session")
-def built(copy_tree, builder) -> Path:
+def built(builder, tmp_path_factory) -> Path:
     """A copy of the sources in which scripts/build.sh has built the CPU package."""
     for tool in ("cmake", "g++", "make"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is needed to build the package")
-    tree = copy_tree("first")
+    tree = tmp_path_factory.mktemp("tree")
+    for source in TREE:
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, tree / source, ignore=MADE)
+        else:
+            shutil.copy2(ROOT / source, tree / source)
     path = f"{builder}:{os.environ['PATH']}"
     run(["bash", tree / "scripts" / "build.sh"], env=environment(PATH=path, SOURCE_DATE_EPOCH=EPOCH))
     return tree
