@@ -42,14 +42,15 @@ class Shape:
     block_size: int = 128
     max_blocks: int = 64
     has_fresh: bool = False
+    huge_pages: bool = True
 
 
 class HostRows:
     """Host memory of one payload from avsg_host_alloc: `array` for the CPU, `alias` for the device."""
 
-    def __init__(self, library: _abi.NativeLibrary, num_rows: int, row_bytes: int) -> None:
+    def __init__(self, library: _abi.NativeLibrary, num_rows: int, row_bytes: int, huge_pages: bool) -> None:
         host, alias = c_void_p(), c_void_p()
-        options = _abi.HostOptions(huge_pages=1)
+        options = _abi.HostOptions(huge_pages=int(huge_pages))
         library.call("avsg_host_alloc", num_rows * row_bytes, byref(options), byref(host), byref(alias))
         self.alias, self._host, self._library = alias.value, host.value, library
         memory = (ctypes.c_uint8 * (num_rows * row_bytes)).from_address(host.value)
@@ -131,7 +132,7 @@ class DevicePool:
             block_table=self._poisoned(4 * shape.num_entries * shape.max_blocks),
         )
         num_host_rows = shape.num_host_blocks * shape.block_size
-        self.host_kv = [HostRows(self.library, num_host_rows, n) for n in shape.row_bytes]
+        self.host_kv = [HostRows(self.library, num_host_rows, n, shape.huge_pages) for n in shape.row_bytes]
         fresh_rows = shape.num_entries * config.num_queries
         self.payloads = (_abi.Payload * len(shape.row_bytes))(
             *(

@@ -63,6 +63,8 @@ def time_lines(report: dict) -> list[str]:
             kernel = line["kernel_us"]
             profiled = "" if isinstance(kernel, str) else f"; kernel {_spread(kernel[name])}"
             out.append(f"    {name:<5} call {_spread(us)}{profiled}")
+        times = line["us"] if isinstance(line["kernel_us"], str) else line["kernel_us"]
+        out.append(f"    load moves {line['load_bytes'] / times['load']['p50'] / 1e3:.1f} GB/s")
         if isinstance(line["kernel_us"], str):
             out.append(f"    no kernel times: {line['kernel_us']}")
         if line["modelled_us"] is not None:

@@ -35,10 +35,12 @@ class Case:
     num_slots: int
     miss_percent: int
     num_requests: int
+    huge_pages: bool = True  # of the host memory
 
     @property
     def name(self) -> str:
-        return f"S={self.num_slots}, {self.miss_percent} % misses, {self.num_requests} request(s)"
+        pages = "" if self.huge_pages else ", host memory without huge pages"
+        return f"S={self.num_slots}, {self.miss_percent} % misses, {self.num_requests} request(s){pages}"
 
     @property
     def num_changed(self) -> int:
@@ -51,6 +53,8 @@ CASES = tuple(
     for num_slots in (2048, 8192)
     for percent in (5, 100)
 )
+# How host pages are allocated may decide about the bandwidth.
+CASES += (Case(8192, 100, 8, huge_pages=False),)
 
 
 def top_k_steps(rng: np.random.Generator, case: Case, num_steps: int):
@@ -70,7 +74,7 @@ def run_case(library: _abi.NativeLibrary, device: Device, case: Case, num_steps:
     """Times of WARM_STEPS + num_steps steps, the first left out: us by operator, and misses a request."""
     rng = np.random.default_rng(5)
     config = PoolConfig(case.num_requests, case.num_slots, 2048)
-    shape = Shape(config, case.num_requests, (1024, 128), 400, 128, 375)
+    shape = Shape(config, case.num_requests, (1024, 128), 400, 128, 375, huge_pages=case.huge_pages)
     twin, pool = ReferencePool(shape), DevicePool(library, device, shape)
     fill(twin, rng)
     pool.set_inputs(twin)
@@ -89,6 +93,7 @@ def run_case(library: _abi.NativeLibrary, device: Device, case: Case, num_steps:
     return {
         "case": case.name,
         "misses": float(np.median(misses)),
+        "load_bytes": int(np.median(misses) * case.num_requests * sum(shape.row_bytes)),
         "us": {k: spread(v) for k, v in us.items()},
     }
 
