@@ -24,6 +24,11 @@ NATIVE_MODULES = (
     "numba",
     "numba.core",
     "llm_datadist",
+    "_cpu_logits_handler",
+    "atb_llm",
+    "atb_llm.utils",
+    "atb_llm.utils.env",
+    "atb_llm.utils.initial",
     "mindie_llm.connector.common.model_execute_data_pb2",  # made from a .proto file by MindIE's own build
 )
 HOW_TO_GET_IT = (
@@ -79,6 +84,8 @@ def set_up() -> types.ModuleType:
             torch.npu = MagicMock(name="torch.npu")
             torch.Tensor.npu = lambda tensor: tensor
         sys.modules["acl"].rt.get_mem_info = lambda _: (1 << 34, 1 << 35, 0)  # free, total, status
+        sys.modules["numba"].njit = lambda function=None, **_: function or (lambda decorated: decorated)
+        sys.modules["acl"].get_soc_name = lambda: "Ascend910B3"
         import ops_cpu
 
         for name, function in ops_cpu.OPERATORS.items():
@@ -97,6 +104,7 @@ class _OneRank:
     rank = 0
     local_rank = 0
     world_size = 1
+    is_distribution_enabled = False
 
     def __init__(self) -> None:
         from mindie_llm.runtime.utils.distributed.parallel_info_manager import ParallelInfo, ParallelType
@@ -108,8 +116,10 @@ class _OneRank:
     def get(self, kind: str) -> object:
         return getattr(self, getattr(kind, "value", kind))
 
-    def has_dp(self) -> bool:
-        return False
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("has_"):  # has_dp() and so on
+            return lambda: False
+        raise AttributeError(name)
 
 
 def one_rank() -> _OneRank:

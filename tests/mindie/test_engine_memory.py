@@ -95,11 +95,11 @@ def test_a_block_costs_hbm_of_its_indexer_keys_and_of_the_draft_layer(runtime) -
     assert replaced(None, BLOCK, 1) == 999
 
 
-def count_blocks(npu_mem: int) -> SimpleNamespace:
+def count_blocks(npu_mem: int, nz: bool = False) -> SimpleNamespace:
     """KVCacheSettings after its replaced __init__."""
 
     def stock(self, npu_mem):
-        self.npu_mem, self.num_npu_blocks, self.num_cpu_blocks = npu_mem, 3, 5
+        self.npu_mem, self.num_npu_blocks, self.num_cpu_blocks, self.need_nz = npu_mem, 3, 5, nz
 
     settings = SimpleNamespace()
     engine_memory.wrap_settings_init(stock)(settings, npu_mem)
@@ -120,6 +120,11 @@ def test_blocks_are_bounded_by_host_memory(runtime) -> None:
     assert count_blocks(100 * block).num_npu_blocks == 5
     with pytest.raises(ValueError, match="request at its full length takes 4"):
         count_blocks(3 * block)
+
+
+def test_the_nz_format_is_refused(runtime) -> None:
+    with pytest.raises(RuntimeError, match="NZ format"):
+        count_blocks(10 * runtime.sizing.hbm_block_bytes, nz=True)
 
 
 class Worker:

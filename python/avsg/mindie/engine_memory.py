@@ -43,6 +43,11 @@ def wrap_settings_init(stock: Callable) -> Callable:
         runtime = find_runtime()
         if runtime is None:
             return
+        if self.need_nz:
+            raise RuntimeError(
+                "MindIE lays KV out in the NZ format on this chip, and AVSG holds rows one after the other: use "
+                "an Atlas A2 or A3, or set models.avsg.enable to false."
+            )
         self.cache_block_bytes = runtime.sizing.hbm_block_bytes
         self.num_cpu_blocks = 0
         self.num_npu_blocks = self.npu_mem // self.cache_block_bytes
