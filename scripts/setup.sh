@@ -34,20 +34,43 @@ set_up() {
   printf '%s\n' "$stamp" >"$done"
 }
 
-# set_up_mindspore: makes .venv-ms with MindSpore (0.75 GB to fetch, once) beside the AVSG that set_up has built. Returns 3
-# and says why where MindSpore has no wheel.
+# set_up_beside VENV ARGUMENT...: makes VENV with the AVSG that set_up has built; the arguments are pip's
+set_up_beside() {
+  local venv=$1 stamp
+  stamp=$(cksum pyproject.toml setup.py CMakeLists.txt VERSION; pwd; printf '%s\n' "$@")
+  [ "$(cat "$venv/avsg-setup" 2>/dev/null)" != "$stamp" ] || return 0
+  [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || return 1
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${@:2}" || return 1
+  printf '%s\n' "$stamp" >"$venv/avsg-setup"
+}
+
+# set_up_mindspore: makes .venv-ms with MindSpore (0.75 GB to fetch, once). Returns 3 and says why where MindSpore has no
+# wheel.
 set_up_mindspore() {
-  local stamp done=.venv-ms/avsg-setup
-  stamp=$(cksum pyproject.toml setup.py CMakeLists.txt VERSION; pwd)
-  [ "$(cat "$done" 2>/dev/null)" != "$stamp" ] || return 0
   if ! python3 -c 'import platform, sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))'; then
     printf 'MindSpore has no wheel for %s: its tests are skipped; use Python 3.10 to 3.12.\n' "$(python3 -V)" >&2
     return 3
   fi
-  [ -x .venv-ms/bin/python ] || python3 -m venv .venv-ms
-  .venv-ms/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[mindspore,test]" || {
+  set_up_beside .venv-ms --editable ".[mindspore,test]" || {
     printf 'pip could not install MindSpore, so its tests did not run: see the lines above.\n' >&2
     return 1
   }
-  printf '%s\n' "$stamp" >"$done"
+}
+
+# set_up_torch: makes .venv-torch with the CPU build of torch, the operators for it, and what MindIE-LLM's classes import if
+# MINDIE_LLM_HOME is set. Returns 3 and says why where pip finds no such build: others would fetch gigabytes.
+set_up_torch() {
+  local python=.venv-torch/bin/python
+  [ -x $python ] || python3 -m venv .venv-torch || return 1
+  if ! $python -c 'import torch' 2>/dev/null &&
+    ! $python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0+cpu' 2>/dev/null; then
+    printf 'pip finds no torch 2.13.0+cpu, so the tests of torch are skipped: name a place that has it in PIP_FIND_LINKS.\n' >&2
+    return 3
+  fi
+  # shellcheck disable=SC2086  # two packages or none
+  set_up_beside .venv-torch --editable ".[test]" ${MINDIE_LLM_HOME:+transformers psutil} &&
+    $python -m avsg.torch_ops >/dev/null || {
+    printf 'AVSG could not be installed beside torch, so its tests did not run: see the lines above.\n' >&2
+    return 1
+  }
 }
