@@ -109,7 +109,21 @@ def test_a_path_that_does_not_exist_is_named_with_its_variable(vendors: Path) ->
     make_package(vendors)
     (finding,) = doctor_package.check_paths(environment(vendors, "avsg", custom="/gone/vendors/avsg"), None)
     assert finding.state == "problem" and finding.found.startswith("/gone/vendors/avsg does not exist")
-    assert "ASCEND_CUSTOM_OPP_PATH" in finding.advice
+    assert finding.advice == "Run: export ASCEND_CUSTOM_OPP_PATH="
+    (finding,) = doctor_package.check_paths(environment(vendors, "gone", "avsg"), None)
+    assert finding.advice == f"Take gone out of load_priority in {vendors}/config.ini."
+
+
+def test_a_toolkit_that_was_not_sourced_gets_its_source_line(tmp_path: Path) -> None:
+    for version in ("8.5.0", "8.10.0", "8.2.0"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "set_env.sh").touch()
+    pattern = (f"{tmp_path}/*/set_env.sh",)
+    assert doctor_cann.check_cann(None, pattern).advice.endswith(f": source {tmp_path}/8.10.0/set_env.sh")
+    assert (
+        doctor_cann.check_cann(str(tmp_path), pattern).advice == f"Run: source {tmp_path}/8.10.0/set_env.sh"
+    )
+    assert "install CANN" in doctor_cann.check_cann(None, ()).advice
 
 
 def test_an_installed_package_that_no_path_names_gets_its_source_line(vendors: Path) -> None:
@@ -162,14 +176,15 @@ def test_both_functions_of_each_operator_are_looked_for_by_absolute_path(
         (home / "op_api" / "lib").mkdir(parents=True)
         library = home / "op_api" / "lib" / "libcust_opapi.so"
         vendor = doctor_package.Vendor(home, "load_priority")
-        assert doctor_package.check_operators(vendor).found == f"no {library}"
+        assert doctor_package.check_operators(vendor, None).found == f"no {library}"
         library.symlink_to(libraries[name])
-        finding = doctor_package.check_operators(vendor)
+        finding = doctor_package.check_operators(vendor, None)
         assert words in finding.found and finding.state == ("ok" if name != "old" else "problem")
     monkeypatch.delenv("LD_LIBRARY_PATH")
-    finding = doctor_package.check_operators(vendor)
+    finding = doctor_package.check_operators(vendor, None)
     assert finding.state == "problem" and "libascendcl.so: cannot open" in finding.found
     assert finding.advice == "Source the set_env.sh of the CANN toolkit it was built for."
+    assert doctor_package.check_operators(vendor, "/c").advice == "Run: source /c/set_env.sh"
 
 
 def test_a_package_for_cpus_has_kernels_for_no_chip(vendors: Path) -> None:

@@ -118,7 +118,7 @@ def check_operator_package(environment: Mapping[str, str], has_npu: bool) -> lis
     home = environment.get("ASCEND_HOME_PATH")
     findings.append(doctor_package.check_package(ours, home, chips[0] if has_npu and chips else None))
     if (ours.path / "op_impl").is_dir():
-        findings.append(doctor_package.check_operators(ours))
+        findings.append(doctor_package.check_operators(ours, home))
     files = doctor_binary.libraries_of(ours.path)
     return findings + doctor_binary.check_libraries(files, doctor_binary.this_glibc())
 

@@ -6,15 +6,18 @@ from __future__ import annotations
 import glob
 import importlib.metadata
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from .doctor_finding import Finding, info_value, numbers
 
 OLDEST_CANN = "8.3.RC1"  # the first with the build functions that the operator package uses
 COMPILER_MODULES = {"attr": "attrs", "decorator": "decorator", "numpy": "numpy", "psutil": "psutil"}
+TOOLKITS = ("/usr/local/Ascend/*/set_env.sh", "~/Ascend/*/set_env.sh")
 DRIVER_INFO = ("/usr/local/Ascend/driver/version.info", "/etc/ascend_install.info")
 FAMILIES = {"910B": "ascend910b", "910_93": "ascend910_93"}  # by the start of a chip's name
 
@@ -84,20 +87,22 @@ def cann_version(home: str) -> str | None:
     return info_value(files, "[Vv]ersion")
 
 
-def check_cann(home: str | None) -> Finding:
+def source_line(patterns: Sequence[str] = TOOLKITS) -> str | None:
+    """The line that sources the newest toolkit in the usual places, None where there is none."""
+    scripts = [path for pattern in patterns for path in glob.glob(os.path.expanduser(pattern))]
+    return f"source {max(scripts, key=numbers)}" if scripts else None
+
+
+def check_cann(home: str | None, toolkits: Sequence[str] = TOOLKITS) -> Finding:
     """The CANN toolkit that ASCEND_HOME_PATH names, and its version."""
+    line = source_line(toolkits)
     if not home:
-        return Finding(
-            "CANN",
-            "absent",
-            "ASCEND_HOME_PATH is not set",
-            f"Only needed on an NPU: install CANN {OLDEST_CANN} or later and source its set_env.sh.",
-        )
+        what = line or f"install CANN {OLDEST_CANN} or later and source its set_env.sh."
+        return Finding("CANN", "absent", "ASCEND_HOME_PATH is not set", f"Only needed on an NPU: {what}")
     version = cann_version(home)
     if version is None:
-        return Finding(
-            "CANN", "problem", f"{home} is not a CANN toolkit", "Source the set_env.sh of the toolkit."
-        )
+        advice = f"Run: {line}" if line else "Source the set_env.sh of the toolkit."
+        return Finding("CANN", "problem", f"{home} is not a CANN toolkit", advice)
     if numbers(version)[:2] < numbers(OLDEST_CANN)[:2]:
         advice = f"Install CANN {OLDEST_CANN} or later."
         return Finding("CANN", "problem", f"{home}, version {version}", advice)

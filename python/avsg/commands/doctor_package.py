@@ -81,7 +81,10 @@ def check_paths(environment: Mapping[str, str], here: Path | None) -> list[Findi
     text = "; ".join(f"{vendor.path} ({vendor.source})" for vendor in vendors)
     lost = [vendor for vendor in vendors if not vendor.path.is_dir()]
     if lost:
-        advice = f"Take {lost[0].path} out of {lost[0].source}, or install what it names."
+        advice = f"Take {lost[0].path.name} out of load_priority in {lost[0].path.parent / 'config.ini'}."
+        if lost[0].source == "ASCEND_CUSTOM_OPP_PATH":
+            kept = [str(v.path) for v in vendors if v.source == lost[0].source and v.path.is_dir()]
+            advice = f"Run: export ASCEND_CUSTOM_OPP_PATH={':'.join(kept)}"
         return [Finding(name, "problem", f"{lost[0].path} does not exist; {text}", advice)]
     if len(ours) > 1:
         first, second = ours[:2]
@@ -93,7 +96,7 @@ def check_paths(environment: Mapping[str, str], here: Path | None) -> list[Findi
     return [Finding(name, "ok", text)]
 
 
-def check_operators(vendor: Vendor) -> Finding:
+def check_operators(vendor: Vendor, home: str | None) -> Finding:
     """Both functions of each operator in libcust_opapi.so, opened by its absolute path as frameworks do."""
     name = "operators"
     if not vendor.library.is_file():
@@ -105,7 +108,8 @@ def check_operators(vendor: Vendor) -> Finding:
     if answer.startswith("no "):
         advice = "Its AVSG is another version: install the .run that belongs to this Python package."
         return Finding(name, "problem", f"{vendor.library} has {answer}", advice)
-    return Finding(name, "problem", answer, "Source the set_env.sh of the CANN toolkit it was built for.")
+    advice = "Source the set_env.sh of the CANN toolkit it was built for."
+    return Finding(name, "problem", answer, f"Run: source {home}/set_env.sh" if home else advice)
 
 
 def check_package(vendor: Vendor, home: str | None, chip: str | None) -> Finding:
