@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MindIE allocates its caches twice, for warm-up (one block) and to serve: nothing may keep the first ones."""
+"""MindIE allocates its caches twice, to warm up (one block) and to serve: nothing may keep the first."""
 
 from __future__ import annotations
 
