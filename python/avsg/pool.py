@@ -39,8 +39,8 @@ class Pool:
     """The KV entries that each row keeps on the device, and which slot holds which token (SPEC.md).
 
     config: the sizes. library: "cpu", "cpu-checked", "reference" (numpy), "npu", or the path of a
-    libavsg_*.so; None = the environment variable AVSG_LIBRARY, else npu if present, else cpu. num_cores:
-    cores of a launch, 0 = all.
+    libavsg_*.so; None = the environment variable AVSG_LIBRARY, else cpu. num_cores: cores of a launch, 0 =
+    all.
 
     Arrays are numpy arrays or anything with the buffer protocol, `__dlpack__` or `data_ptr`. They are used
     where they are: contiguous, of the exact dtype and shape, never copied, and memory that a call writes must

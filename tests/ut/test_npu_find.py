@@ -8,7 +8,9 @@ import subprocess
 
 import pytest
 
+import avsg
 import fake_cann
+from avsg import _abi
 
 TRY = """
 from avsg import _abi
@@ -126,6 +128,19 @@ def test_only_chips_with_kernels_are_taken(tree, chip: str, code: int) -> None:
     got, sentence = outcome(**tree, FAKE_SOC=chip)
     assert got == code
     assert (f"The device is {chip}, but AVSG has kernels for" in sentence) == (code == 2)
+
+
+def test_a_pool_of_host_arrays_takes_the_cpu_beside_an_installed_npu_library(monkeypatch) -> None:
+    installed = {"npu": fake_cann.NPU_LIBRARY, "cpu": fake_cann.CPU_LIBRARY}
+    monkeypatch.setattr(_abi, "find_library", installed.get)
+    monkeypatch.delenv("AVSG_LIBRARY", raising=False)
+    config = avsg.PoolConfig(1, 64, 8)
+    assert avsg.Pool(config).library == "cpu"
+    with pytest.raises(ValueError, match="library is npu .*go through the MindSpore and MindIE adapters"):
+        avsg.Pool(config, library="npu")
+    monkeypatch.setenv("AVSG_LIBRARY", "npu")
+    with pytest.raises(ValueError, match="library is npu"):
+        avsg.Pool(config)
 
 
 def test_the_library_needs_nothing_of_cann_to_load() -> None:
