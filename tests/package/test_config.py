@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import stat
 
 import pytest
-from package_case import config_of, run, snapshot
+from package_case import config_of, environment, run, snapshot
 
 ADDED = [
     ("", "load_priority=avsg\n"),
@@ -70,3 +71,23 @@ def test_mode_of_config_and_other_vendors_stay(shell, old, new, tmp_path):
         run([*shell, package, at, option])
         assert stat.S_IMODE(config_of(tmp_path).stat().st_mode) == 0o640
     assert snapshot(tmp_path) == before
+
+
+def test_config_that_cannot_be_read_or_written_stops_everything(shell, old, new, tmp_path):
+    target = tmp_path / "opp"
+    at, config = f"--install-path={target}", config_of(target)
+    config.mkdir()
+    before = snapshot(target)
+    refused = run([*shell, new, at], status=5).stderr
+    assert refused == f"{config} is no file that this user can read: make it one, then run this again.\n"
+    assert snapshot(target) == before
+    config.rmdir()
+    run([*shell, old, at])
+    config.write_text("load_priority=a\n")
+    before = snapshot(target)
+    (tmp_path / "cp").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "cp").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    refused = run([*shell, new, at], status=5, env=environment(PATH=path)).stderr
+    assert refused == f"{config} cannot be written anew (see above), so nothing was changed.\n"
+    assert snapshot(target) == before

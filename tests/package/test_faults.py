@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -205,6 +206,22 @@ def test_second_installer_waits_or_is_refused(shell, old, new, tmp_path):
     assert (first.wait(), second.wait()) == (0, 0)
     assert f"AVSG 0.10.0 for cpu on {os.uname().machine}" in run([*shell, new, at, "--status"]).stdout
     assert sorted(path.name for path in (tmp_path / "opp" / "vendors").iterdir()) == ["avsg", "config.ini"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_signal_while_unpacking_leaves_the_old_version(shell, old, new, tmp_path, number):
+    tools = waiting_tar(tmp_path / "tools")
+    changed = environment(PATH=f"{tools}:{os.environ['PATH']}")
+    at = f"--install-path={tmp_path / 'opp'}"
+    run([*shell, old, at])
+    before = snapshot(tmp_path / "opp")
+    process = subprocess.Popen([*shell, str(new), at], env=changed, start_new_session=True)
+    while not (tools / "waits").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, number)
+    assert process.wait() == 128 + number
+    assert snapshot(tmp_path / "opp") == before
 
 
 @pytest.mark.slow
