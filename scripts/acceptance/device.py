@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import os
 import platform
@@ -23,11 +24,14 @@ POISON = 0xA5
 
 
 class DeviceError(RuntimeError):
-    """A call to the device failed; the text names it, its code and CANN's words."""
+    """A call to the device failed; the text names it, its code and CANN's words.
 
-    def __init__(self, text: str, code: int) -> None:
+    is_broken: nothing runs on the device after it.
+    """
+
+    def __init__(self, text: str, is_broken: bool) -> None:
         super().__init__(text)
-        self.is_broken = 507000 <= code < 508000  # an exception of the chip: nothing runs after it
+        self.is_broken = is_broken
 
 
 class Unavailable(RuntimeError):
@@ -65,6 +69,9 @@ class CpuDevice:
     def synchronize(self) -> None:
         """Nothing is ever pending."""
 
+    def beside(self) -> CpuDevice:
+        raise Unavailable("a CPU has no streams")
+
     def elapsed_us(self, call: Callable[[], None]) -> float:
         start = time.perf_counter()
         call()
@@ -101,9 +108,7 @@ class AscendDevice:
         self.call("aclInit", None)
         self.call("aclrtSetDevice", c_int32(index))
         self.name = (self._acl.aclrtGetSocName() or b"unknown").decode()
-        stream = c_void_p()
-        self.call("aclrtCreateStream", byref(stream))
-        self.stream = stream.value
+        self.stream = self._new("aclrtCreateStream").value
         self._events = [self._new("aclrtCreateEvent") for _ in range(2)]
 
     def call(self, function: str, *arguments: object) -> None:
@@ -114,7 +119,8 @@ class AscendDevice:
             raise Unavailable(f"this CANN has no {function}") from None
         if code:
             words = " ".join((self._acl.aclGetRecentErrMsg() or b"").decode(errors="replace").split())
-            raise DeviceError(f"{function} failed with {code}" + (f" ({words[:300]})" if words else ""), code)
+            text = f"{function} failed with {code}" + (f" ({words[:300]})" if words else "")
+            raise DeviceError(text, is_broken=507000 <= code < 508000)  # exceptions of the chip
 
     def _new(self, function: str) -> c_void_p:
         handle = c_void_p()
@@ -143,6 +149,20 @@ class AscendDevice:
 
     def synchronize(self) -> None:
         self.call("aclrtSynchronizeStream", c_void_p(self.stream))
+
+    def beside(self) -> AscendDevice:
+        """The same device with a stream of its own."""
+        other = copy.copy(self)
+        other.stream = self._new("aclrtCreateStream").value
+        return other
+
+    def synchronize_within(self, seconds: int) -> None:
+        """Waits so long; what still runs then has stopped the device for good."""
+        try:
+            limit = c_int32(1000 * seconds)
+            self.call("aclrtSynchronizeStreamWithTimeout", c_void_p(self.stream), limit)
+        except DeviceError as error:
+            raise DeviceError(f"after {seconds} s {error}", is_broken=True) from None
 
     def elapsed_us(self, call: Callable[[], None]) -> float:
         """Time between two events around the call on the stream: launch and kernel."""

@@ -116,6 +116,29 @@ def sync_all(run: Run) -> str:
     return f"{num_steps} fused steps of 16 entries, no stale plan"
 
 
+def two_streams(run: Run) -> str:
+    """Fused steps on two streams at once end, and are right: no SyncAll waits for cores of the other."""
+    shape = Shape(PoolConfig(16, 256, 64), 16, (656,))
+    devices = (run.device, run.device.beside())
+    sides = [Run(run.library, device, rng=run.rng).pools(shape) for device in devices]
+    args = lines(run.rng.choice(8192, (16, 1, 64), replace=False), lease=1)
+    num_steps = run.count(1000)
+    for pool, _ in sides:
+        pool.set_step(args)
+    for _ in range(num_steps):
+        for pool, _ in sides:
+            pool.step()
+    for device in devices:
+        device.synchronize_within(60)
+    for pool, twin in sides:
+        for _ in range(num_steps):
+            twin.match(args)
+        twin.load()
+        pool.check_against(twin, "plan", "state")
+        pool.close()
+    return f"{num_steps} fused steps on each of two streams"
+
+
 def host_writes(run: Run) -> str:
     """Host rows that the CPU rewrites between loads are read anew: no stale copy in the NPU's L2."""
     pool, twin = run.pools(
@@ -224,6 +247,7 @@ CHECKS: dict[str, Callable[[Run], str]] = {
     "int32 multiply": int32_multiply,
     "Select moves bits": select_bits,
     "SyncAll visibility": sync_all,
+    "SyncAll on two streams": two_streams,
     "host writes seen past L2": host_writes,
     "656-byte neighbour stores": neighbour_stores,
     "one-row latency from host memory": host_latency,

@@ -19,6 +19,7 @@ SILICON = [
     "int32 multiply",
     "Select moves bits",
     "SyncAll visibility",
+    "SyncAll on two streams",
     "host writes seen past L2",
     "656-byte neighbour stores",
     "one-row latency from host memory",
@@ -70,9 +71,10 @@ def test_a_cpu_is_called_a_cpu_and_nothing_passes_as_a_chip(tmp_path: Path) -> N
     assert status == 0 and report["device"]["chip"] is False
     names = [*SILICON, "aliases", "hostile", "store"]
     expected = dict.fromkeys(names, "PASS ON CPU")
-    expected |= dict.fromkeys(("one-row latency from host memory", "graph replays"), "NOT RUN")
+    needs_a_chip = ("one-row latency from host memory", "graph replays", "SyncAll on two streams")
+    expected |= dict.fromkeys(needs_a_chip, "NOT RUN")
     assert results(report) == expected
-    assert "This was a CPU and no chip" in text and "8 PASS ON CPU, 2 NOT RUN." in text
+    assert "This was a CPU and no chip" in text and "8 PASS ON CPU, 3 NOT RUN." in text
     assert [line["us"]["match"]["p50"] > 0 for line in report["times"]] == [True, True]
     assert {finding["name"] for finding in report["machine"]} >= {"Python", "CANN", "library cpu"}
 
@@ -119,12 +121,29 @@ def test_a_missing_function_of_the_chip_is_a_failure_of_its_check_only(tmp_path:
     assert "aclmdlRICaptureBegin failed with 107030 (planned by FAKE_FAIL)" in text
 
 
+def test_a_latency_beyond_the_models_fails(tmp_path: Path, tree) -> None:
+    status, report, text = accept(
+        tmp_path, *NPU, "--vectors", "aliases", "--no-times", **tree, FAKE_SLOWER="0.1"
+    )
+    assert status == 1 and results(report)["one-row latency from host memory"] == "FAIL"
+    assert "22.00 us (medians 43.95 and 21.95), assumed 1.35" in text
+
+
 def test_nothing_is_asked_of_a_device_that_broke(tmp_path: Path, tree) -> None:
     failing = {"FAKE_FAIL": "aclrtSynchronizeStream=507035"}
     status, report, text = accept(tmp_path, *NPU, "--vectors", "aliases", **tree, **failing)
     assert status == 1
     assert list(results(report).values()) == ["FAIL", *["NOT RUN"] * (len(SILICON) + 1)]
     assert "the device failed in int32 multiply" in text
+
+
+def test_streams_that_wait_for_each_other_end_the_run_with_a_report(tmp_path: Path, tree) -> None:
+    failing = {"FAKE_FAIL": "aclrtSynchronizeStreamWithTimeout=107020"}
+    status, report, text = accept(tmp_path, *NPU, "--vectors", "aliases", **tree, **failing)
+    found = list(results(report).items())
+    assert status == 1 and found[3] == ("SyncAll on two streams", "FAIL")
+    assert {result for _, result in found[4:]} == {"NOT RUN"}
+    assert "after 60 s aclrtSynchronizeStreamWithTimeout failed with 107020" in text
 
 
 def test_kernel_times_are_the_profilers_without_the_warm_steps(tmp_path: Path, tree) -> None:
@@ -145,6 +164,7 @@ def test_no_profiler_is_said_beside_the_times_of_events(tmp_path: Path, tree) ->
     status, report, text = accept(tmp_path, *NPU, "--vectors", "aliases", **tree)
     assert status == 0 and "msprof is not in PATH" in text
     reason = "msprof is not in PATH: source the set_env.sh of CANN"
+    assert report["times"][0]["us"]["match"] == pytest.approx({"p10": 10, "p50": 10, "p90": 10})
     assert [line["kernel_us"] for line in report["times"]] == [reason] * 2
     assert report["times"][1]["misses"] == 2048 and report["time_basis"] == "by events of the stream"
 
