@@ -187,9 +187,17 @@ def npu_sparse_flash_attention(
     return torch.einsum("thk,tkd->thd", weights, nope).to(query.dtype), None, None
 
 
+def empty_with_format(
+    size: tuple[int, ...], dtype: torch.dtype, device: torch.device, acl_format: int
+) -> torch.Tensor:
+    assert acl_format == 2  # ND
+    return torch.zeros(size, dtype=dtype, device=device)
+
+
 OPERATORS = {
     function.__name__: function
     for function in (
+        empty_with_format,
         npu_add_rms_norm,
         npu_interleave_rope,
         npu_kv_rmsnorm_rope_cache,

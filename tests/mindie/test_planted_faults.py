@@ -176,6 +176,7 @@ def test_rows_of_the_warm_up_are_reset_before_serving(faulty: bool, monkeypatch:
 
     if faulty:
         monkeypatch.setattr(RequestRows, "renew_all", lambda self: None)
+        monkeypatch.setattr(RequestRows, "release_all", lambda self: 0)
     stock, engine = Engine(), Engine(groups=GROUPS)
     warm_up, serving = Script(1, 1), Script(2, 1)
     warm_up.arrive((1, 200))

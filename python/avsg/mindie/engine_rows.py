@@ -121,6 +121,6 @@ def wrap_reset_all_context(stock: Callable) -> Callable:
         stock(self)
         runtime = find_runtime()
         if runtime is not None:
-            runtime.rows.renew_all()
+            runtime.rows.release_all()
 
     return reset_all_context

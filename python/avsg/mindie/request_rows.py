@@ -122,6 +122,11 @@ class RequestRows:
             self._owned(_key(parent))
             return self.admit(child)
 
+    def release_all(self) -> int:
+        """Releases every row: no sequence of before is known any more (warm-up, recovery); returns how many."""
+        with self._lock:
+            return self._release(list(self._last_step))
+
     def renew_all(self) -> None:
         """New leases for all, so that every row's next step starts from a reset."""
         with self._lock:

@@ -133,8 +133,8 @@ class Runtime:
         return self.host_kv
 
     def start_serving(self) -> None:
-        """After warm-up and graph capture: every row starts from a reset, whatever these left in it."""
-        self.rows.renew_all()
+        """After warm-up and graph capture: no sequence of theirs keeps a row, and none keeps a lease."""
+        self.rows.release_all()
         self.metrics.reset()
 
     def _reset_pools(self) -> None:
