@@ -16,14 +16,17 @@ TOP_K = 64  # the stock class passes sparse_count 2048; tests choose the K that 
 
 
 def _write_rows(cache: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> None:
-    """cache [N, D]: row index[t] becomes values[t], negative indices are skipped, the last writer wins."""
-    num_rows = cache.shape[0]
-    target = torch.where((index < 0) | (index >= num_rows), num_rows, index.to(torch.int64))
-    writer = torch.full((num_rows + 1,), -1, dtype=torch.int64)
-    writer.scatter_reduce_(0, target, torch.arange(index.shape[0]), "amax")
-    writer = writer[:num_rows]
-    chosen = values.to(cache.dtype).index_select(0, writer.clamp(min=0))
-    cache.copy_(torch.where((writer >= 0).unsqueeze(1), chosen, cache))
+    """cache [N, D]: row index[t] becomes values[t], negative indices are skipped, the last writer wins.
+
+    Tokens without a valid index write row 0 as well, with what it holds in the end.
+    """
+    valid = (index >= 0) & (index < cache.shape[0])
+    target = torch.where(valid, index.to(torch.int64), 0)
+    same = (target.unsqueeze(1) == target.unsqueeze(0)) & valid.unsqueeze(0)  # [token, writer of its row]
+    token = torch.arange(index.shape[0])
+    writer = torch.where(same, token.unsqueeze(0), -1).amax(1)
+    chosen = values.to(cache.dtype)[writer.clamp(min=0)]
+    cache[target] = torch.where((writer >= 0).unsqueeze(1), chosen, cache[target])
 
 
 def npu_scatter_nd_update_(cache: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:

@@ -45,7 +45,7 @@ def wrap_settings_init(stock: Callable) -> Callable:
             return
         if self.need_nz:
             raise RuntimeError(
-                "MindIE lays KV out in the NZ format on this chip, and AVSG holds rows one after the other: use "
+                "MindIE lays KV out in the NZ format on this chip, and AVSG holds rows one by one: use "
                 "an Atlas A2 or A3, or set models.avsg.enable to false."
             )
         self.cache_block_bytes = runtime.sizing.hbm_block_bytes
