@@ -34,6 +34,9 @@ class _CpuTorch:
 def prepare(torch, monkeypatch: pytest.MonkeyPatch, *, asynchronous: bool) -> None:
     """The process as MindIE's worker finds it, on a CPU."""
     import graph_tape
+    import mindie_env
+    from mindie_llm.runtime.utils.distributed import set_parallel_info_manager
+    from mindie_llm.utils import status
     from mindie_llm.utils.env import ENV
     from mindie_llm.utils.prof import profiler
 
@@ -41,6 +44,8 @@ def prepare(torch, monkeypatch: pytest.MonkeyPatch, *, asynchronous: bool) -> No
     graph_tape.install(torch.npu)
     levels = types.SimpleNamespace(DETAILED=1, INFO=0)  # those of ms_service_profiler, where it is installed
     monkeypatch.setattr(profiler, "Level", levels)
+    monkeypatch.setattr(status, "os", types.SimpleNamespace(_exit=lambda code: None))  # a thread's exception
+    set_parallel_info_manager(mindie_env.one_rank())
     from mindie_llm.runtime.layers.sampling import sampler
     from mindie_llm.runtime.model_runner import model_runner_exp
     from mindie_llm.runtime.utils.helpers.safety import path
@@ -58,6 +63,70 @@ def prepare(torch, monkeypatch: pytest.MonkeyPatch, *, asynchronous: bool) -> No
         monkeypatch.setattr(module, "torch", _CpuTorch(torch))
     monkeypatch.setattr(torch.Tensor, "is_npu", False, raising=False)
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
+
+
+def prepare_drafts(torch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Speculative decoding: attention data parallel of one rank, a random draft layer, and drafts of
+    which 0 to all are accepted in turn.
+
+    MindIE's draft loop runs only with attention data parallel: without it, num_tokens is never assigned.
+    """
+    import mindie_env
+    from mindie_llm.runtime.model_runner import model_runner_exp, spec_worker
+    from mindie_llm.runtime.utils.distributed import set_parallel_info_manager
+    from mindie_llm.text_generator.plugins.mtp import mtp_plugin
+
+    ranks = mindie_env.one_rank()
+    ranks.attn_dp.is_enabled = ranks.has_dp = lambda: True
+    set_parallel_info_manager(ranks)
+    monkeypatch.setattr(torch.distributed, "all_gather", lambda out, tensor, group=None: out[0].copy_(tensor))
+    for module in (mtp_plugin, spec_worker):
+        monkeypatch.setattr(module, "torch", _CpuTorch(torch))
+    runner = model_runner_exp.ModelRunnerExp.__wrapped__
+    load, loader = runner.load_weights, model_runner_exp.DefaultModelLoader
+
+    def load_weights(self) -> None:
+        monkeypatch.setattr(
+            model_runner_exp, "DefaultModelLoader", RandomWeights if self.is_draft_model else loader
+        )
+        load(self)
+
+    monkeypatch.setattr(runner, "load_weights", load_weights)
+    verify = spec_worker.MtpWorkerExp.forward_mtp_decode
+    monkeypatch.setattr(spec_worker.MtpWorkerExp, "forward_mtp_decode", _accept_in_turn(torch, verify))
+
+
+class RandomWeights:
+    """Stands for MindIE's DefaultModelLoader."""
+
+    def load_weights(self, model, path: str) -> None:
+        import torch
+
+        generator = torch.Generator().manual_seed(3)
+        for parameter in model.parameters():
+            value = torch.randn(parameter.shape, generator=generator)
+            parameter.data.copy_(value * 0.2 if parameter.dim() > 1 else value.abs() + 0.5)
+        for module in model.modules():
+            if hasattr(module, "impl"):
+                module.impl.process_weights_after_loading()
+
+
+def _accept_in_turn(torch, stock):
+    """Reports the model's own tokens as the first n drafts of an entry; n goes round with step and entry."""
+
+    def forward_mtp_decode(self, *args: object, **kwargs: object) -> tuple:
+        result = stock(self, *args, **kwargs)
+        if len(result) == 2:  # the warm-up
+            return result
+        logits, hidden, drafts = result
+        count = self.num_speculative_tokens
+        self.__dict__["steps"] = step = self.__dict__.get("steps", 0) + 1
+        chosen = logits.argmax(-1).view(-1, count + 1)[:, :count]
+        accepted = (torch.arange(len(chosen)) + step) % (count + 1)
+        taken = torch.arange(count) < accepted.unsqueeze(1)
+        return logits, hidden, torch.where(taken, chosen, drafts.view(-1, count)).flatten()
+
+    return forward_mtp_decode
 
 
 def make(section: dict, **changes: object):
@@ -120,13 +189,15 @@ class Client:
 
     def prefill(self, *requests: tuple[int, int], most: int = 100) -> None:
         """(sequence, prompt length) each, random prompts; `most`: tokens that each may generate."""
+        from mindie_llm.text_generator.utils.config import SAMPLING_DTYPE
         from mindie_llm.text_generator.utils.generation_metadata import GenerationParams
         from mindie_llm.text_generator.utils.request import Request
 
         params = GenerationParams(max_new_tokens=most, ignore_eos=True)
         for sequence, length in requests:
             prompt = self.rng.integers(0, 128, length)
-            request = Request.request_from_token(prompt, None, params, req_id=sequence)
+            greedy = np.array([(1.0, 0.0, 0.0, 1.0, 0, 1.0, False, 0)], SAMPLING_DTYPE)
+            request = Request.request_from_token(prompt, greedy, params, req_id=sequence)
             request.sequences[sequence].block_tables = np.array([self.free.pop() for _ in range(3)], np.int32)
             self.requests[sequence] = request
         self._run([sequence for sequence, _ in requests], self.generator.prefill)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import generator_env
 import pytest
 
@@ -37,29 +39,55 @@ def serve(generator) -> generator_env.Client:
     for _ in range(6):
         client.decode(2, 1, 3)
     client.clear(3)
-    client.prefill((4, 60), most=3)
-    for _ in range(2):
-        client.decode(4, 2, 1)
+    client.prefill((4, 60), most=2)
+    client.decode(4, 2, 1)
     for _ in range(3):
         client.decode(2, 1)
     client.wait()
     return client
 
 
-def test_logits_and_tokens_equal_those_of_stock_mindie(prepared) -> None:
+@pytest.mark.parametrize("drafts", [0, 3])
+def test_logits_and_tokens_equal_those_of_stock_mindie(prepared, monkeypatch, drafts: int) -> None:
     from avsg.mindie.active import find_runtime
 
-    stock = serve(generator_env.make({"enable": False}))
+    changes = speculative(prepared, monkeypatch, drafts) if drafts else {}
+    stock = serve(generator_env.make({"enable": False}, **changes))
     assert find_runtime() is None
-    client = serve(generator_env.make(SECTION))
+    client = serve(generator_env.make(SECTION, **changes))
     runtime = find_runtime()
     for step, (left, right) in enumerate(zip(stock.generator.logits, client.generator.logits)):
         assert prepared.equal(left, right), f"the logits of step {step} differ"
     assert client.tokens == stock.tokens and stock.expected == client.expected
     totals = runtime.metrics.snapshot()
     assert all(group["hits"] > 0 and group["bad_blocks"] == 0 for group in totals["groups"])
+    assert all((group["invalidated"] > 0) == bool(drafts) for group in totals["groups"])
     assert totals["shadow_rows_wrong"] == 0 and totals["rows_taken"] == 0
     assert 4 not in runtime.rows and 3 not in runtime.rows and 1 in runtime.rows and 2 in runtime.rows
+
+
+def speculative(torch, monkeypatch: pytest.MonkeyPatch, drafts: int) -> dict:
+    """The changes to the configuration for so many speculative tokens."""
+    generator_env.prepare_drafts(torch, monkeypatch)
+    plugin = {"plugin_type": "mtp", "num_speculative_tokens": drafts}
+    return {"plugin_params": json.dumps(plugin), "speculation_gamma": 2 * drafts, "dp": 1}
+
+
+@pytest.mark.parametrize("fault", ["no release on preemption", "rows of another entry"])
+def test_a_planted_fault_changes_logits(prepared, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    from avsg.mindie import engine_rows
+    from avsg.mindie.request_rows import RequestRows
+
+    stock = serve(generator_env.make({"enable": False}))
+    if fault == "no release on preemption":
+        monkeypatch.setattr(RequestRows, "preempt", lambda self, sequences: 0)
+        monkeypatch.setattr(RequestRows, "abort", lambda self, sequences: 0)
+    else:
+        right = engine_rows.step_sequences
+        monkeypatch.setattr(engine_rows, "step_sequences", lambda metadata: right(metadata)[::-1])
+    client = serve(generator_env.make(SECTION))
+    pairs = zip(stock.generator.logits, client.generator.logits)
+    assert not all(prepared.equal(left, right) for left, right in pairs)
 
 
 def test_the_second_allocation_has_blocks_for_all_requests_and_graphs_are_captured(prepared) -> None:

@@ -123,7 +123,7 @@ class RequestRows:
             return self.admit(child)
 
     def release_all(self) -> int:
-        """Releases every row: no sequence of before is known any more (warm-up, recovery); returns how many."""
+        """Releases every row, because no sequence of before is known any more; returns how many."""
         with self._lock:
             return self._release(list(self._last_step))
 
