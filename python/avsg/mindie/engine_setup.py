@@ -94,7 +94,7 @@ def configure(runner: object, model_config: Mapping[str, object]) -> None:
         rows=settings.rows,
         block_size=engine.block_size,
         max_prefill_tokens=prompts,
-        max_prefill_requests=int(model_config.get("max_prefill_batch_size", engine.max_requests)),
+        max_prefill_requests=int(model_config.get("max_prefill_batch_size") or engine.max_requests),
     )
     layout = KvLayout(
         layer_groups(config),
