@@ -13,7 +13,7 @@ pytestmark = pytest.mark.torch
 
 
 class Mover:
-    """LLM-DataDist as far as SeparateDeploymentWorker uses it: registered addresses, a prefill node's blocks."""
+    """LLM-DataDist as far as SeparateDeploymentWorker uses it: addresses, and a prefill node's blocks."""
 
     def __init__(self, torch, node: dict[int, list]) -> None:
         self.torch, self.node, self.registered, self.caches = torch, node, {}, {}
