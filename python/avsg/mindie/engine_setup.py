@@ -81,19 +81,14 @@ def configure(runner: object, model_config: Mapping[str, object]) -> None:
         return
     from .glm import layer_groups
     from .runtime import KvLayout, Runtime
-    from .sizing import ModelShape, size_kv
+    from .sizing import ModelShape, size_rank
 
     config = runner.config
-    prompts = int(model_config.get("max_prefill_tokens", 8192)) if engine.role != "decoder" else 0
-    sizing = size_kv(
+    sizing = size_rank(
         ModelShape.of(config, runner.kv_cache_dtype.itemsize),
-        requests=engine.max_requests,
-        context=engine.max_seq_len,
-        num_slots=settings.slots,
-        num_queries=engine.num_queries,
-        rows=settings.rows,
-        block_size=engine.block_size,
-        max_prefill_tokens=prompts,
+        engine,
+        settings,
+        max_prefill_tokens=int(model_config.get("max_prefill_tokens", 8192)),
         max_prefill_requests=int(model_config.get("max_prefill_batch_size") or engine.max_requests),
     )
     layout = KvLayout(

@@ -60,8 +60,5 @@ class Landing:
                 if home.dim() > 1:  # a layer without an indexer has a placeholder
                     home[chosen.to(home.device)] = tensor[: len(target)].to(home.device)
         device = self.layers[0][0].device
-        if device.type != "cpu":  # the copies within HBM are still queued
-            getattr(torch, device.type).current_stream().synchronize()
-        device = self.layers[0][0].device
         if device.type != "cpu":  # the mover writes the next portion without regard to streams
             getattr(torch, device.type).current_stream(device).synchronize()
