@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """MindIE-LLM's DSA models (DeepSeek-V3.2, GLM-5.x) decoding through AVSG: see README.md in this folder.
 
-Importing this package loads neither torch nor MindIE-LLM; each name is loaded on first use.
+Importing this package loads neither torch nor MindIE-LLM; each name is loaded on first use. register() is in
+avsg.mindie.register: a name of this package would be taken by that module when it is imported.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ _MODULE_OF = {
     "RequestRows": "request_rows",
     "Settings": "settings",
     "parse_settings": "settings",
-    "register": "register",
     "size_kv": "sizing",
 }
 __all__ = list(_MODULE_OF)
