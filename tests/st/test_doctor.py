@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import json
 import shutil
 import sys
@@ -12,37 +10,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from doctor_trees import SMI, environment, make_package, make_toolkit, nobody
 
 import fake_cann
 from avsg.cli import main
 from avsg.commands import doctor, doctor_cann, doctor_package
-from avsg.commands.doctor_finding import Finding
-
-
-def make_package(vendors: Path, name: str = "avsg", operators: bool = True, **info: str) -> Path:
-    """A vendor directory as an installer leaves it."""
-    home = vendors / name
-    (home / "op_impl" / "ai_core" / "tbe" / "config" / "ascend910b").mkdir(parents=True)
-    ops = {"AvsgMatch": {}, "Avsg": {}} if operators else {"Cast": {}}
-    path = home / "op_impl/ai_core/tbe/config/ascend910b/aic-ascend910b-ops-info.json"
-    path.write_text(json.dumps(ops))
-    values = {"version": "1.0", "kernels": "ascend910b", "custom_opp_compiler_version": "8.5.0"} | info
-    (home / "version.info").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
-    return home
-
-
-def make_toolkit(home: Path, version: str) -> str:
-    """A toolkit of this version."""
-    (home / "compiler").mkdir(parents=True)
-    (home / "compiler" / "version.info").write_text(f"Version={version}\n")
-    return str(home)
-
-
-def environment(vendors: Path, *priority: str, custom: str = "") -> dict[str, str]:
-    """ASCEND_OPP_PATH above vendors with this load_priority."""
-    (vendors / "config.ini").write_text(f"load_priority={','.join(priority)}\n")
-    result = {"ASCEND_OPP_PATH": str(vendors.parent)}
-    return {**result, "ASCEND_CUSTOM_OPP_PATH": custom} if custom else result
 
 
 @pytest.fixture
@@ -52,35 +24,20 @@ def vendors(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("chip", "family"),
-    [
-        ("Ascend910B3", "ascend910b"),
-        ("910B4-1", "ascend910b"),
-        ("Ascend910_9391", "ascend910_93"),
-        ("310P3", None),
-    ],
-)
-def test_a_chip_has_the_family_that_kernels_are_built_for(chip: str, family: str | None) -> None:
-    assert doctor_cann.family_of(chip) == family
-
-
-def test_the_drivers_version_is_read_or_its_file_named(tmp_path: Path) -> None:
-    info = tmp_path / "version.info"
-    assert doctor_cann.check_driver((str(info),)).state == "absent"
-    info.write_text("Version=24.1.rc3\nascendhal_version=7\n")
-    assert doctor_cann.check_driver((str(info),)) == Finding("driver", "ok", "24.1.rc3")
-
-
-def test_modules_of_the_kernel_compiler_are_one_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert doctor_cann.check_compiler_modules(None) == []
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("attr", "psutil") else 1)
-    (finding,) = doctor_cann.check_compiler_modules("toolkit")
-    assert finding.state == "problem" and finding.advice == "To build kernels: pip install attrs psutil"
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: 1)
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.1" if name == "numpy" else "9")
-    (finding,) = doctor_cann.check_compiler_modules("toolkit")
-    assert finding.state == "ok" and "pip install 'numpy<2'" in finding.advice
+def test_folders_that_this_user_may_not_read_are_told(vendors: Path, tmp_path: Path) -> None:
+    home, variables = (
+        make_toolkit(tmp_path / "toolkit", "8.5.0"),
+        environment(vendors, custom=f"{vendors}/avsg"),
+    )
+    make_package(vendors).chmod(0)
+    Path(home).chmod(0)
+    with nobody():
+        cann = doctor_cann.check_cann(home, ())
+        (paths,) = doctor_package.check_paths(variables, None)
+    assert cann.found == f"{home} cannot be read by this user" and "--install-for-all" in cann.advice
+    assert paths.found.startswith(f"{vendors}/avsg cannot be read by this user") and "chmod" in paths.advice
+    (vendors / "avsg").chmod(0o755)
+    Path(home).chmod(0o755)
 
 
 def test_vendors_come_in_canns_order(vendors: Path) -> None:
@@ -113,18 +70,6 @@ def test_a_path_that_does_not_exist_is_named_with_its_variable(vendors: Path) ->
     assert finding.advice == f"Take gone out of load_priority in {vendors}/config.ini."
 
 
-def test_a_toolkit_that_was_not_sourced_gets_its_source_line(tmp_path: Path) -> None:
-    for version in ("8.5.0", "8.10.0", "8.2.0"):
-        (tmp_path / version).mkdir()
-        (tmp_path / version / "set_env.sh").touch()
-    pattern = (f"{tmp_path}/*/set_env.sh",)
-    assert doctor_cann.check_cann(None, pattern).advice.endswith(f": source {tmp_path}/8.10.0/set_env.sh")
-    assert (
-        doctor_cann.check_cann(str(tmp_path), pattern).advice == f"Run: source {tmp_path}/8.10.0/set_env.sh"
-    )
-    assert "install CANN" in doctor_cann.check_cann(None, ()).advice
-
-
 def test_an_installed_package_that_no_path_names_gets_its_source_line(vendors: Path) -> None:
     home = make_package(vendors)
     (finding,) = doctor_package.check_paths({}, home)
@@ -138,26 +83,28 @@ def test_an_installed_package_that_no_path_names_gets_its_source_line(vendors: P
 @pytest.mark.parametrize(
     ("toolkit", "chip", "state", "advice"),
     [
-        ("8.5.0", "910B3", "ok", ""),
-        ("8.5.0", None, "ok", ""),
+        ("7.7.0.1.238", "910B3", "ok", ""),
+        ("7.7.0.1.238", None, "ok", ""),
         (None, "310P3", "ok", ""),
         (
-            "9.0.0",
+            "7.8.0.1.1",
             "910B3",
             "problem",
-            "This toolkit is 9.0.0; build for it and install: bash scripts/build.sh",
+            "This toolkit's compiler is 7.8.0.1.1; build with it and install: bash scripts/build.sh",
         ),
-        ("8.5.0", "Ascend910_9391", "problem", "bash scripts/build.sh --soc ascend910_93"),
+        ("7.7.0.1.238", "Ascend910_9391", "problem", "bash scripts/build.sh --soc ascend910_93"),
     ],
 )
 def test_a_package_for_another_toolkit_or_chip_is_built_again(
     vendors: Path, tmp_path: Path, toolkit: str | None, chip: str | None, state: str, advice: str
 ) -> None:
     vendor = doctor_package.Vendor(make_package(vendors), "load_priority")
-    home = make_toolkit(tmp_path / "toolkit", toolkit) if toolkit else None
+    home = make_toolkit(tmp_path / "toolkit", "8.5.0", toolkit) if toolkit else None
     finding = doctor_package.check_package(vendor, home, chip)
     assert finding.state == state and finding.advice.endswith(advice)
-    assert "1.0 in" in finding.found and "kernels for ascend910b, CANN 8.5.0" in finding.found
+    assert (
+        "1.0 in" in finding.found and "kernels for ascend910b, built by CANN's compiler 7.7" in finding.found
+    )
 
 
 def test_both_functions_of_each_operator_are_looked_for_by_absolute_path(
@@ -183,7 +130,9 @@ def test_both_functions_of_each_operator_are_looked_for_by_absolute_path(
     finding = doctor_package.check_operators(vendor, None)
     assert finding.state == "problem" and "libascendcl.so: cannot open" in finding.found
     assert finding.advice == "Source the set_env.sh of the CANN toolkit it was built for."
-    assert doctor_package.check_operators(vendor, "/c").advice == "Run: source /c/set_env.sh"
+    (tmp_path / "set_env.sh").touch()  # beside the toolkit that it sets, as beside .../ascend-toolkit/latest
+    line = f"Run: source {tmp_path}/set_env.sh"
+    assert doctor_package.check_operators(vendor, str(tmp_path / "latest")).advice == line
 
 
 def test_a_package_for_cpus_has_kernels_for_no_chip(vendors: Path) -> None:
@@ -219,7 +168,7 @@ def test_the_report_has_every_part_of_a_machine_for_npus(vendors: Path, tmp_path
     (api / "libcust_opapi.so").symlink_to(fake_cann.libraries()["libcust_opapi.so"])
     make_toolkit(Path(tree["ASCEND_HOME_PATH"]), "8.5.0")
     smi = tmp_path / "npu-smi"
-    smi.write_text(f"#!{sys.executable}\nprint('| 0  Ascend910_9391 | OK |')\n")
+    smi.write_text(SMI.format(python=sys.executable, names=["Ascend910"]))
     smi.chmod(0o755)
     monkeypatch.setattr(doctor, "check_npu", lambda: doctor_cann.check_npu("/dev/null"))
     for name, value in {**environment(vendors, "avsg"), "ASCEND_HOME_PATH": tree["ASCEND_HOME_PATH"]}.items():

@@ -109,15 +109,17 @@ def check_operator_package(environment: Mapping[str, str], has_npu: bool) -> lis
         doctor_package.started_with(), Path("/proc/self/maps").read_text(), environment
     )
     vendors = doctor_package.vendors_of(environment)
-    ours = next((vendor for vendor in vendors if vendor.path.name == "avsg" and vendor.path.is_dir()), None)
+    ours = next(
+        (vendor for vendor in vendors if vendor.path.name == "avsg" and os.path.isdir(vendor.path)), None
+    )
     if ours is None and here is not None:
         ours = doctor_package.Vendor(here, "this Python package")
     if ours is None:
         return findings
-    chips = [chip for chip in doctor_cann.chips(doctor_cann.smi_output()) if doctor_cann.family_of(chip)]
+    chips = [chip for chip in doctor_cann.chips() if doctor_cann.family_of(chip)]
     home = environment.get("ASCEND_HOME_PATH")
     findings.append(doctor_package.check_package(ours, home, chips[0] if has_npu and chips else None))
-    if (ours.path / "op_impl").is_dir():
+    if os.path.isdir(ours.path / "op_impl"):
         findings.append(doctor_package.check_operators(ours, home))
     files = doctor_binary.libraries_of(ours.path)
     return findings + doctor_binary.check_libraries(files, doctor_binary.this_glibc())
@@ -133,7 +135,7 @@ def examine() -> list[Finding]:
         *libraries,
         *check_choice(),
         npu,
-        doctor_cann.check_driver(),
+        doctor_cann.check_driver(has_npu),
         check_cann(home),
         *doctor_cann.check_compiler_modules(home),
         *check_operator_package(os.environ, has_npu),

@@ -16,10 +16,13 @@ from avsg import _abi
 try:
     acl = ctypes.CDLL("libascendcl.so")
 except OSError as error:
-    sys.exit(print(error))
+    sys.exit(print(f"{error}; source the set_env.sh of the CANN toolkit first"))
 code = acl.aclInit(None) or acl.aclrtSetDevice(0)
 if code:
-    sys.exit(print(f"device 0 cannot be opened (code {code})"))
+    acl.aclGetRecentErrMsg.restype = ctypes.c_char_p
+    words = " ".join((acl.aclGetRecentErrMsg() or b"").decode(errors="replace").split())[:200]
+    advice = "look at npu-smi info and $HOME/ascend/log"
+    sys.exit(print(f"device 0 cannot be opened (code {code} {words}); {advice}"))
 library = _abi.load(Path(sys.argv[1]))
 host, alias = c_void_p(), c_void_p()
 try:

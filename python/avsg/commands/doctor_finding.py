@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -22,12 +23,29 @@ class Finding:
     needed: bool = False
 
 
-def info_value(paths: Iterable[Path], key: str) -> str | None:
+def text_of(path: str | os.PathLike[str]) -> str:
+    """What a file says, "" where there is none or this user may not read it."""
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def is_closed(folder: str | os.PathLike[str]) -> bool:
+    """Whether this user may not look into a folder."""
+    try:
+        os.listdir(folder)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def info_value(paths: Iterable[str | os.PathLike[str]], key: str) -> str | None:
     """Value of key in the first of these key=value files that has it."""
     for path in paths:
-        if not path.is_file():
-            continue
-        found = re.search(rf"^[ \t]*{key}[ \t]*=[ \t]*(\S*)", path.read_text(errors="replace"), re.M)
+        found = re.search(rf"^[ \t]*{key}[ \t]*=[ \t]*(.*?)[ \t\r]*$", text_of(path), re.M)
         if found:
             return found[1]
     return None

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from .. import _abi
-from .doctor_cann import cann_version, family_of
-from .doctor_finding import Finding, info_value, run_python
+from .doctor_cann import compiler_version, family_of, source_line
+from .doctor_finding import Finding, info_value, is_closed, run_python, text_of
 
 OPERATORS = ("AvsgMatch", "AvsgLoad", "AvsgStore", "Avsg")
 SYMBOLS = tuple(f"aclnn{name}{half}" for name in OPERATORS for half in ("GetWorkspaceSize", ""))
@@ -38,10 +39,11 @@ class Vendor:
 
     def has_our_operators(self) -> bool:
         """Whether it offers operators with our names, whoever made them."""
-        files = [*self.path.glob("op_impl/ai_core/tbe/config/*/aic-*-ops-info.json")]
-        if any('"AvsgMatch"' in file.read_text(errors="replace") for file in files):
+        pattern = "op_impl/ai_core/tbe/config/*/aic-*-ops-info.json"
+        files = glob.glob(os.path.join(glob.escape(str(self.path)), pattern))
+        if any('"AvsgMatch"' in text_of(file) for file in files):
             return True
-        return (self.path / "op_api" / "include" / "aclnn_avsg_match.h").is_file()
+        return os.path.isfile(self.path / "op_api" / "include" / "aclnn_avsg_match.h")
 
 
 def vendors_of(environment: Mapping[str, str]) -> list[Vendor]:
@@ -55,7 +57,8 @@ def vendors_of(environment: Mapping[str, str]) -> list[Vendor]:
     if opp:
         config = Path(opp) / "vendors" / "config.ini"
         priority = info_value([config], "load_priority") or ""
-        found += [Vendor(config.parent / name, "load_priority") for name in priority.split(",") if name]
+        names = [name.strip() for name in priority.split(",")]
+        found += [Vendor(config.parent / name, "load_priority") for name in names if name]
     return found
 
 
@@ -79,11 +82,15 @@ def check_paths(environment: Mapping[str, str], here: Path | None) -> list[Findi
         advice = "Only needed on an NPU: install the .run of AVSG and source its set_env.bash."
         return [Finding(name, "absent", "no vendor in ASCEND_CUSTOM_OPP_PATH or load_priority", advice)]
     text = "; ".join(f"{vendor.path} ({vendor.source})" for vendor in vendors)
-    lost = [vendor for vendor in vendors if not vendor.path.is_dir()]
+    closed = next((vendor.path for vendor in vendors if is_closed(vendor.path)), None)
+    if closed is not None:
+        advice = f"Run as its owner: chmod -R a+rX {closed}, and a+x on the folders above."
+        return [Finding(name, "problem", f"{closed} cannot be read by this user; {text}", advice)]
+    lost = [vendor for vendor in vendors if not os.path.isdir(vendor.path)]
     if lost:
         advice = f"Take {lost[0].path.name} out of load_priority in {lost[0].path.parent / 'config.ini'}."
         if lost[0].source == "ASCEND_CUSTOM_OPP_PATH":
-            kept = [str(v.path) for v in vendors if v.source == lost[0].source and v.path.is_dir()]
+            kept = [str(v.path) for v in vendors if v.source == lost[0].source and os.path.isdir(v.path)]
             advice = f"Run: export ASCEND_CUSTOM_OPP_PATH={':'.join(kept)}"
         return [Finding(name, "problem", f"{lost[0].path} does not exist; {text}", advice)]
     if len(ours) > 1:
@@ -99,7 +106,7 @@ def check_paths(environment: Mapping[str, str], here: Path | None) -> list[Findi
 def check_operators(vendor: Vendor, home: str | None) -> Finding:
     """Both functions of each operator in libcust_opapi.so, opened by its absolute path as frameworks do."""
     name = "operators"
-    if not vendor.library.is_file():
+    if not os.path.isfile(vendor.library):
         advice = "Install the .run of AVSG again, built for an NPU: bash scripts/build.sh"
         return Finding(name, "problem", f"no {vendor.library}", advice)
     answer = run_python(TRY_SYMBOLS, str(vendor.library.resolve()), *SYMBOLS)
@@ -108,8 +115,9 @@ def check_operators(vendor: Vendor, home: str | None) -> Finding:
     if answer.startswith("no "):
         advice = "Its AVSG is another version: install the .run that belongs to this Python package."
         return Finding(name, "problem", f"{vendor.library} has {answer}", advice)
-    advice = "Source the set_env.sh of the CANN toolkit it was built for."
-    return Finding(name, "problem", answer, f"Run: source {home}/set_env.sh" if home else advice)
+    line = source_line(home) if home else None
+    advice = f"Run: {line}" if line else "Source the set_env.sh of the CANN toolkit it was built for."
+    return Finding(name, "problem", answer, advice)
 
 
 def check_package(vendor: Vendor, home: str | None, chip: str | None) -> Finding:
@@ -119,10 +127,11 @@ def check_package(vendor: Vendor, home: str | None, chip: str | None) -> Finding
     version = info_value(info, "version") or "unknown version"
     built_with = info_value(info, "custom_opp_compiler_version")
     kernels = info_value(info, "kernels") or ""
-    text = f"{version} in {vendor.path}, kernels for {kernels or 'none'}, CANN {built_with or 'unknown'}"
-    toolkit = cann_version(home) if home else None
-    if toolkit is not None and built_with is not None and toolkit != built_with:
-        advice = f"This toolkit is {toolkit}; build for it and install: bash scripts/build.sh"
+    by = f"built by CANN's compiler {built_with}" if built_with else "built by an unknown compiler"
+    text = f"{version} in {vendor.path}, kernels for {kernels or 'none'}" + (f", {by}" if kernels else "")
+    compiler = compiler_version(home) if home else None
+    if compiler is not None and built_with is not None and compiler != built_with:
+        advice = f"This toolkit's compiler is {compiler}; build with it and install: bash scripts/build.sh"
         return Finding(name, "problem", text, advice)
     family = family_of(chip) if chip else None
     if family is not None and family not in kernels.split(","):
