@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -131,6 +133,26 @@ def test_the_draft_layer_keeps_its_kv_in_hbm() -> None:
     assert differences(script.play(stock), script.play(engine)) == []
     for ours, theirs in zip(engine.kv[2], stock.kv[2]):
         assert torch.equal(ours, theirs)
+
+
+def test_a_prompt_without_a_request_is_not_stored() -> None:
+    """A rank of attention data parallelism without prompts prefills one token into the last block."""
+    from avsg.mindie.engine_rows import SEQUENCES
+    from avsg.mindie.metadata import AvsgSfaMetadata
+
+    inputs = SimpleNamespace(
+        is_prefill=True,
+        q_lens=None,
+        context_length=np.array([2, 1, 3], np.int32),
+        slots=np.array([128, 129, 7, -1, -1, -1], np.int32),
+        block_tables=np.array([[1], [0], [2]], np.int32),
+        input_ids=np.zeros(6, np.int64),
+        **{SEQUENCES: [5, None, 6]},
+    )
+    with Engine(groups=[[0], [1], [2]]):
+        metadata = AvsgSfaMetadata.from_model_input(inputs, None)
+    assert metadata.entries.tolist() == [0, 0, -1, -1, -1, -1]
+    assert metadata.positions.tolist() == [0, 1, 0, 0, 1, 2]
 
 
 def test_a_prefill_that_staging_cannot_hold_is_refused_before_anything_is_written() -> None:

@@ -44,7 +44,9 @@ class AvsgSfaMetadata(SfaMetadata):
         metadata = AvsgSfaMetadata(**vars(base))
         sequences = getattr(model_inputs, SEQUENCES, None)
         if model_inputs.is_prefill:
-            metadata._place_prompts(np.asarray(model_inputs.context_length), np.asarray(model_inputs.slots))
+            metadata._place_prompts(
+                np.asarray(model_inputs.context_length), np.asarray(model_inputs.slots), sequences
+            )
         elif sequences is not None:
             metadata.sequences = sequences
             metadata.rows, metadata.leases = active_runtime().lookup(sequences)
@@ -99,10 +101,11 @@ class AvsgSfaMetadata(SfaMetadata):
         """What MindIE made: the slots and blocks of the paged cache, which the indexer uses."""
         return self if self.origin is None else self.origin
 
-    def _place_prompts(self, lengths: np.ndarray, slots: np.ndarray) -> None:
+    def _place_prompts(self, lengths: np.ndarray, slots: np.ndarray, sequences: list | None) -> None:
         self.staging_slots, self.staging_tables = active_runtime().staging.place_prompts(lengths)
         self.positions = np.concatenate([np.arange(length) for length in lengths]).astype(np.int32)
-        entry = np.repeat(np.arange(len(lengths)), lengths)
+        stored = [-1 if sequences and sequences[n] is None else n for n in range(len(lengths))]
+        entry = np.repeat(stored, lengths)
         self.entries = np.where(slots >= 0, entry, -1).astype(np.int32)
 
 
