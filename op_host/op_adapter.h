@@ -55,9 +55,18 @@ class Parameters {
   size_t num_types_;
 };
 
+// The settings that CANN would take itself but for the last: a graph of mixed precision would cast float KV,
+// host memory included, to float16, because the operators take both.
 inline void AddChips(ops::OpDef& definition) {
-  definition.AICore().AddConfig("ascend910b");    // Atlas A2
-  definition.AICore().AddConfig("ascend910_93");  // Atlas A3
+  ops::OpAICoreConfig config;
+  config.DynamicCompileStaticFlag(true)
+      .DynamicFormatFlag(true)
+      .DynamicRankSupportFlag(true)
+      .DynamicShapeSupportFlag(true)
+      .NeedCheckSupportFlag(false)
+      .PrecisionReduceFlag(false);
+  definition.AICore().AddConfig("ascend910b", config);    // Atlas A2
+  definition.AICore().AddConfig("ascend910_93", config);  // Atlas A3
 }
 
 inline ge::graphStatus Fail(const char* op, const std::string& sentence) {

@@ -18,6 +18,7 @@ namespace {
 
 Definition* g_defined = nullptr;           // the one whose constructor runs
 std::vector<Parameter>* g_list = nullptr;  // of the parameter whose constructor runs
+std::string g_flags;                       // of the configuration that is being filled
 
 std::map<std::string, ops::OpDefCreator>& Creators() {
   static std::map<std::string, ops::OpDefCreator> creators;
@@ -49,6 +50,7 @@ class OpAttrDefImpl {
   std::string name;
 };
 class OpAICoreDefImpl {};
+class OpAICoreConfigImpl {};
 class OpDefImpl {
  public:
   OpParamDef& Add(const char* name, std::vector<Parameter>* list) {
@@ -89,7 +91,23 @@ OpAICoreDef::~OpAICoreDef() = default;
 OpAICoreDef& OpAICoreDef::SetTiling(gert::OpImplRegisterV2::TilingKernelFunc tile) {
   return g_defined->tiling = tile, *this;
 }
-OpAICoreDef& OpAICoreDef::AddConfig(const char* soc) { return g_defined->chips.push_back(soc), *this; }
+OpAICoreDef& OpAICoreDef::AddConfig(const char* soc, OpAICoreConfig&) {
+  return g_defined->chips.push_back(soc + g_flags), *this;
+}
+
+OpAICoreConfig::OpAICoreConfig() { g_flags.clear(); }
+OpAICoreConfig::~OpAICoreConfig() = default;
+#define AVSG_FLAG(Name)                                        \
+  OpAICoreConfig& OpAICoreConfig::Name(bool flag) {            \
+    return g_flags += (flag ? " +" #Name : " -" #Name), *this; \
+  }
+AVSG_FLAG(DynamicCompileStaticFlag)
+AVSG_FLAG(DynamicFormatFlag)
+AVSG_FLAG(DynamicRankSupportFlag)
+AVSG_FLAG(DynamicShapeSupportFlag)
+AVSG_FLAG(NeedCheckSupportFlag)
+AVSG_FLAG(PrecisionReduceFlag)
+#undef AVSG_FLAG
 
 OpDef::OpDef(const char*) : impl_(new OpDefImpl) {}
 OpDef::OpDef(const OpDef&) {}

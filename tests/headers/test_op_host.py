@@ -88,7 +88,11 @@ def test_definitions_say_what_cann_needs(program):
                     f"{count} formats {'as it is' if as_it_is else 'contiguous'}"
                 )
         assert [x.split()[-1] for x in own if x.startswith("attr")] == defined(operator, "Attr")
-        assert [x for x in own if x.startswith("chip")] == ["chip ascend910b", "chip ascend910_93"]
+        assert [x for x in own if x.startswith("chip")] == [
+            f"chip {name} +DynamicCompileStaticFlag +DynamicFormatFlag +DynamicRankSupportFlag "
+            "+DynamicShapeSupportFlag -NeedCheckSupportFlag -PrecisionReduceFlag"
+            for name in ("ascend910b", "ascend910_93")
+        ]
 
 
 def run(program, operator, sizes, change=None, ub=UB, cores=CORES, **attrs) -> list[str]:
