@@ -117,8 +117,8 @@ const char* avsg_last_error(void);   /* of this thread; "" after a call that suc
 int avsg_sizes(const avsg_config* config, avsg_size_report* report);
 
 /* state: [num_rows, state_stride_bytes], zeroed once before its first use. workspace: workspace_bytes, any
- * content. Both at a multiple of 32 bytes. stream: NULL on the CPU libraries, where a call has finished when
- * it returns. */
+ * content; calls that may run at the same time, on two streams, need one each. Both at a multiple of 32
+ * bytes. stream: NULL on the CPU libraries, where a call has finished when it returns. */
 int avsg_match(const avsg_config* config, const avsg_step* step, void* state, avsg_plan* plan,
                void* workspace, void* stream);
 
@@ -141,7 +141,7 @@ int avsg_store(const avsg_config* config, const avsg_blocks* blocks, const avsg_
 
 /* Page-aligned, zeroed memory that the device can address. *host is for the CPU, *device_alias for the calls
  * above (the same on the CPU libraries). options may not be NULL, and only what was given out can be freed.
- */
+ * With an NPU a forked child does not have this memory. */
 int avsg_host_alloc(int64_t bytes, const avsg_host_options* options, void** host, void** device_alias);
 int avsg_host_free(void* host);
 

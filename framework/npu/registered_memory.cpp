@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory that the NPU can address: whole pages registered with aclrtHostRegister. Kernels of Linux up to
 // 5.10 can register pinned memory of aclrtMallocHost only, newer ones any pages; huge pages need the latter.
+#include <sys/mman.h>
 #include <sys/utsname.h>
 
 #include <cstdio>
@@ -37,6 +38,15 @@ int AllocatePinned(const AclApi& acl, int64_t bytes, HostBlock* block) {
   return AVSG_OK;
 }
 
+// A fork would make the pages copy on write: the next write of this process could then move it to pages that
+// the NPU does not see. A child goes without the memory, as with that of aclrtMallocHost.
+bool MapUnforked(int64_t bytes, bool huge_pages, HostBlock* block) {
+  if (!MapPages(bytes, huge_pages, block)) return false;
+  if (madvise(block->base, block->bytes, MADV_DONTFORK) == 0) return true;
+  UnmapPages(*block);
+  return false;
+}
+
 int32_t Release(const AclApi& acl, const HostBlock& block) {
   if (!block.mapped) return acl.free_host(block.base);
   UnmapPages(block);
@@ -54,7 +64,7 @@ int AllocateHost(int64_t bytes, bool huge_pages, HostBlock* block) {
         "or later and the driver that belongs to it.");
   }
   if (RegistersAnyPages()) {
-    if (!MapPages(bytes, huge_pages, block)) return RefuseHostMemory(bytes);
+    if (!MapUnforked(bytes, huge_pages, block)) return RefuseHostMemory(bytes);
   } else {
     const int code = AllocatePinned(acl, bytes, block);
     if (code != AVSG_OK) return code;

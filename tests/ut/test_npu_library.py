@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -156,13 +157,18 @@ for name in CALLS:
     )
 
 
+def fake_kernel(folder: Path) -> Path:
+    """A library to preload, which makes the kernel's version FAKE_KERNEL."""
+    shim, source = folder / "fake_kernel.so", fake_cann.SOURCES / "fake_kernel.cpp"
+    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", str(source), "-o", str(shim)], check=True)
+    return shim
+
+
 @pytest.mark.parametrize("kernel", ["4.19.90", "5.10.0-60.aarch64", "5.11.0", "6.6.1"])
 @pytest.mark.parametrize("huge_pages", [0, 1])
 def test_host_memory_is_whole_zeroed_registered_pages(tree, kernel: str, huge_pages: int, tmp_path) -> None:
     """Up to Linux 5.10 it comes from aclrtMallocHost, which gives neither pages nor zeros."""
-    shim = tmp_path / "fake_kernel.so"
-    source = fake_cann.SOURCES / "fake_kernel.cpp"
-    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", str(source), "-o", str(shim)], check=True)
+    shim = fake_kernel(tmp_path)
     code = f"""
 for num_bytes in (1, 4096, 5000, (2 << 20) + 1):
     before = acl.FakeAllocations()
@@ -184,3 +190,17 @@ except MemoryError as error:
 """
     old = {"FAKE_OLD_KERNEL": "1"} if kernel.startswith(("4.", "5.10")) else {}
     check(code, {**tree, "LD_PRELOAD": str(shim), "FAKE_KERNEL": kernel, **old})
+
+
+def test_a_fork_leaves_mapped_host_memory_to_the_parent(tree, tmp_path) -> None:
+    """Copy on write would part the process from the pages that the NPU reads: VmFlags dc, no copy on fork."""
+    shim = fake_kernel(tmp_path)
+    code = """
+for huge_pages in (0, 1):
+    host, _ = host_alloc(3 << 20, huge_pages)
+    maps = Path("/proc/self/smaps").read_text().split("VmFlags:")
+    (flags,) = (b.splitlines()[0] for a, b in zip(maps, maps[1:]) if f"{host:x}-" in a)
+    assert " dc" in flags, flags
+    library.call("avsg_host_free", host)
+"""
+    check(code, {**tree, "LD_PRELOAD": str(shim), "FAKE_KERNEL": "6.6.1"})
