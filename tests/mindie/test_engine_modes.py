@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import needs_torch  # noqa: F401
 import numpy as np
 import pytest
 import torch

@@ -8,6 +8,7 @@ later one.
 
 from __future__ import annotations
 
+import needs_torch  # noqa: F401
 import pytest
 import torch
 from engine import Engine

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import needs_torch  # noqa: F401
 import numpy as np
 import pytest
 import torch

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import needs_torch  # noqa: F401
 import numpy as np
 import pytest
 import torch
