@@ -111,9 +111,6 @@ class Runtime:
         self._full_steps = 0
         self._mode_lock = threading.Lock()
 
-    # ---- memory
-    # -------------------------------------------------------------------------------------------------
-
     def bind(self, num_blocks: int) -> HostKv:
         """Host KV of num_blocks blocks; what was there is gone, so every row starts from a reset."""
         layout = self.layout
@@ -144,9 +141,6 @@ class Runtime:
     def offloads(self, layer: int) -> bool:
         """Whether a layer's KV is in host memory; the draft layer's is not."""
         return layer in self._group_of
-
-    # ---- sequences
-    # ----------------------------------------------------------------------------------------------
 
     def lookup(self, sequences: Iterable[Hashable | None]) -> tuple[np.ndarray, np.ndarray]:
         """(rows, leases) int32 [B] of a decode step's entries, in their order; None: no request, row -1.
@@ -191,9 +185,6 @@ class Runtime:
                 self.rows.renew_all()
             self._mode = mode
         self.metrics.count("mode_switches")
-
-    # ---- one layer of a step
-    # ------------------------------------------------------------------------------------
 
     def decode(
         self,
