@@ -29,7 +29,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 def run(command: list, status: int = 0, **options) -> subprocess.CompletedProcess:
     """Runs a command, asserts its exit status and that refusals say something on stderr."""
-    options.setdefault("env", environment())
+    options = {"env": environment(), "timeout": 300, **options}
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
     assert done.returncode == status, f"status {done.returncode} for {command}: {done.stdout}{done.stderr}"
     assert status == 0 or done.stderr.strip()

@@ -224,6 +224,32 @@ def test_signal_while_unpacking_leaves_the_old_version(shell, old, new, tmp_path
     assert snapshot(tmp_path / "opp") == before
 
 
+@pytest.mark.parametrize("option", ["--quiet", "--uninstall"])
+def test_signal_while_renaming_is_too_late(shell, old, new, tmp_path, option):
+    """A mv that sends SIGTERM to its shell: what has begun to change is finished."""
+    at = f"--install-path={tmp_path / 'opp'}"
+    run([*shell, old, at])
+    (tmp_path / "mv").write_text(f'#!/bin/sh\nkill -TERM $PPID\nexec {shutil.which("mv")} "$@"\n')
+    (tmp_path / "mv").chmod(0o755)
+    run([*shell, new, at, option], env=environment(PATH=f"{tmp_path}:{os.environ['PATH']}"))
+    run([*shell, new, at, "--status"], status=0 if option == "--quiet" else 9)
+    assert list((tmp_path / "opp").rglob(".avsg*")) == []
+
+
+def test_file_that_changes_on_the_way_to_the_disk_is_refused(shell, old, new, tmp_path):
+    at = f"--install-path={tmp_path / 'opp'}"
+    run([*shell, old, at])
+    before = snapshot(tmp_path / "opp")
+    unpack = shutil.which("tar")
+    (tmp_path / "tar").write_text(f'#!/bin/sh\n{unpack} "$@" && echo x >>op_api/lib/part2.so\n')
+    (tmp_path / "tar").chmod(0o755)
+    changed = environment(PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert run([*shell, new, at], status=7, env=changed).stderr == (
+        "These files of the package do not have their hash, so nothing was changed: op_api/lib/part2.so\n"
+    )
+    assert snapshot(tmp_path / "opp") == before
+
+
 @pytest.mark.slow
 def test_many_installers_at_once_leave_one_whole_version(old, new, tmp_path):
     at = f"--install-path={tmp_path / 'opp'}"

@@ -101,19 +101,20 @@ def check_healing(target: Path, trees: dict, new: Path) -> None:
 
 def start(command: list, **changes: str) -> subprocess.Popen:
     command = [str(part) for part in command]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen(command, env=environment(**changes), start_new_session=True, **quiet)
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command, env=environment(**changes), start_new_session=True, **pipe)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", ["install", "upgrade", "uninstall"])
-def test_kill_before_any_command_leaves_old_or_new(job, target, trees, old, new, tmp_path):
+def test_kill_before_any_command_leaves_old_or_new(job, target, trees, old, new, make_small, tmp_path):
     """Every program that the installer calls, in turn, is where it dies."""
     (tmp_path / "tools").mkdir()
     tools = killing_tools(tmp_path / "tools")
     allowed = {"install": {"none", "new"}, "upgrade": {"old", "new"}, "uninstall": {"new", "none"}}[job]
     before = {"install": None, "upgrade": old, "uninstall": new}[job]
     shutil.copytree(target, tmp_path / "clean")
+    older = make_small("0.1")
     seen, swaps = set(), 0
     for kill_at in range(1, 200):
         shutil.rmtree(target)
@@ -124,20 +125,23 @@ def test_kill_before_any_command_leaves_old_or_new(job, target, trees, old, new,
         path = f"{tools}:{os.environ['PATH']}"
         arguments = [f"--install-path={target}"] + (["--uninstall"] if job == "uninstall" else [])
         changes = {"PATH": path, "CALLS": str(tmp_path / "calls"), "KILL_AT": str(kill_at)}
-        status = start(["sh", new, *arguments], **changes).wait()
+        process = start(["sh", new, *arguments], **changes)
+        process.communicate()
         state = state_of(target, trees)
         if job == "upgrade" and state == "none":  # between two renames: the old version waits beside
             swaps += 1
             (aside,) = (target / "vendors").glob(".avsg.old.*")
             assert snapshot(aside) == trees["old"]
             run(["sh", new, f"--install-path={target}", "--status"], status=10)
+            run(["sh", older, f"--install-path={target}"], status=3)  # a run that is refused brings it back
+            assert state_of(target, trees) == "old" and leftovers(target) == []
         else:
             assert state in allowed
             seen.add(state)
         check_healing(target, trees, new)
-        if status == 0:
+        if process.returncode == 0:
             break
-        assert status == -signal.SIGKILL
+        assert process.returncode == -signal.SIGKILL
     assert kill_at > 8 and seen == allowed and swaps == (1 if job == "upgrade" else 0)
 
 
@@ -162,7 +166,7 @@ def test_kill_at_random_moments_leaves_old_or_new(job, target, trees, old, make_
         process = start(["sh", new, f"--install-path={target}"])
         time.sleep(moments.random() * duration)
         process.kill()
-        process.wait()
+        process.communicate()  # until tar and rm, which outlive their shell, have closed the pipe
         found = {path.name: snapshot(path) for path in (target / "vendors").glob(".avsg.old.*")}
         present = (target / "vendors" / "avsg").exists()
         if job == "upgrade" and not present:
