@@ -136,6 +136,43 @@ def test_the_draft_layer_keeps_its_kv_in_hbm() -> None:
         assert torch.equal(ours, theirs)
 
 
+@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+def test_an_idle_rank_decodes_one_token_of_no_request_and_changes_nothing(graph: bool) -> None:
+    """What GeneratorAclGraph gives a rank of attention data parallelism without entries: one token."""
+    from mindie_llm.text_generator.utils.model_input import ModelInput
+
+    from avsg.mindie.engine_rows import SEQUENCES
+
+    engine = Engine(num_queries=4, groups=[[0], [1], [2]], graph=graph)
+    if graph:
+        engine.compile()
+    script = Script(0, num_queries=4)
+    script.arrive((1, 150))
+    script.step()
+    script.play(engine)
+    runtime = engine.runtime
+    watched = [
+        *(group.pool.state for group in runtime.groups),
+        *runtime.host_layer(0),
+        *runtime.host_layer(2),
+    ]
+    before = [tensor.clone() for tensor in watched]
+    inputs = ModelInput(
+        input_ids=np.array([1]),
+        position_ids=np.array([0]),
+        block_tables=np.array([[1]], np.int32),
+        slots=np.array([BLOCK], np.int32),
+        context_length=np.array([1], np.int32),
+        max_seq_len=1,
+        prefill_head_indices=None,
+        is_prefill=False,
+        q_lens=[1],
+    )
+    setattr(inputs, SEQUENCES, [None])
+    assert engine._forward(inputs).shape[0] == 1
+    assert all(torch.equal(left, right) for left, right in zip(before, watched))
+
+
 def test_a_prompt_without_a_request_is_not_stored() -> None:
     """A rank of attention data parallelism without prompts prefills one token into the last block."""
     from avsg.mindie.engine_rows import SEQUENCES
