@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import ctypes
 import os
@@ -20,6 +21,9 @@ from avsg.arrays import aligned_zeros
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2  # aclrtMemcpyKind
 HUGE_FIRST = 0  # aclrtMemMallocPolicy
 CAPTURE_GLOBAL = 0  # aclmdlRICaptureMode, the strictest: no call that waits or allocates is let through
+STREAM_NOT_READY = 1  # aclrtStreamStatus
+TIMEOUTS = (107020, 507046)  # ACL_ERROR_RT_TASK_TIMEOUT, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
+LONGEST_WAIT = 300  # seconds; the longest check runs for a fraction of one between two waits
 POISON = 0xA5
 
 
@@ -29,9 +33,9 @@ class DeviceError(RuntimeError):
     is_broken: nothing runs on the device after it.
     """
 
-    def __init__(self, text: str, is_broken: bool) -> None:
+    def __init__(self, text: str, code: int, is_broken: bool) -> None:
         super().__init__(text)
-        self.is_broken = is_broken
+        self.code, self.is_broken = code, is_broken
 
 
 class Unavailable(RuntimeError):
@@ -120,7 +124,7 @@ class AscendDevice:
         if code:
             words = " ".join((self._acl.aclGetRecentErrMsg() or b"").decode(errors="replace").split())
             text = f"{function} failed with {code}" + (f" ({words[:300]})" if words else "")
-            raise DeviceError(text, is_broken=507000 <= code < 508000)  # exceptions of the chip
+            raise DeviceError(text, code, is_broken=507000 <= code < 508000)  # exceptions of the chip
 
     def _new(self, function: str) -> c_void_p:
         handle = c_void_p()
@@ -147,22 +151,27 @@ class AscendDevice:
         size = c_size_t(num_bytes)
         self.call("aclrtMemcpy", c_void_p(to), size, c_void_p(from_), size, c_int32(kind))
 
-    def synchronize(self) -> None:
-        self.call("aclrtSynchronizeStream", c_void_p(self.stream))
+    def synchronize(self, seconds: int = LONGEST_WAIT) -> None:
+        """Waits so long; what still runs then has stopped the device for good."""
+        try:
+            limit = c_int32(1000 * seconds)
+            self.call("aclrtSynchronizeStreamWithTimeout", c_void_p(self.stream), limit)
+        except DeviceError as error:
+            ended = error.code in TIMEOUTS
+            text = f"the stream did not end within {seconds} s: {error}" if ended else str(error)
+            raise DeviceError(text, error.code, error.is_broken or ended) from None
+
+    def is_busy(self) -> bool:
+        """Whether something on the stream has not ended."""
+        status = c_int32()
+        self.call("aclrtStreamQuery", c_void_p(self.stream), byref(status))
+        return status.value == STREAM_NOT_READY
 
     def beside(self) -> AscendDevice:
         """The same device with a stream of its own."""
         other = copy.copy(self)
         other.stream = self._new("aclrtCreateStream").value
         return other
-
-    def synchronize_within(self, seconds: int) -> None:
-        """Waits so long; what still runs then has stopped the device for good."""
-        try:
-            limit = c_int32(1000 * seconds)
-            self.call("aclrtSynchronizeStreamWithTimeout", c_void_p(self.stream), limit)
-        except DeviceError as error:
-            raise DeviceError(f"after {seconds} s {error}", is_broken=True) from None
 
     def elapsed_us(self, call: Callable[[], None]) -> float:
         """Time between two events around the call on the stream: launch and kernel."""
@@ -181,8 +190,11 @@ class AscendDevice:
         self.call("aclmdlRICaptureBegin", stream, c_int32(CAPTURE_GLOBAL))
         try:
             call()
-        finally:
-            self.call("aclmdlRICaptureEnd", stream, byref(graph))
+        except BaseException:
+            with contextlib.suppress(DeviceError):
+                self.call("aclmdlRICaptureEnd", stream, byref(graph))
+            raise
+        self.call("aclmdlRICaptureEnd", stream, byref(graph))
         return lambda: self.call("aclmdlRIExecuteAsync", graph, stream)
 
 

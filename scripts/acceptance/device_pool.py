@@ -187,11 +187,11 @@ class DevicePool:
         copies = (byref(self.blocks), self.payloads, len(self.payloads))
         self.library.call("avsg_step_fused", *structs, *copies, *self._tail())
 
-    def store(self, new_rows: list[np.ndarray], positions: np.ndarray, entries: np.ndarray) -> None:
-        """Stores rows that this puts on the device, and waits, because it frees them then."""
-        addresses = [self.device.alloc(array.nbytes) for array in (*new_rows, positions, entries)]
-        for address, array in zip(addresses, (*new_rows, positions, entries)):
-            self.device.write(address, array)
+    def store(
+        self, new_rows: list[np.ndarray], positions: np.ndarray, entries: np.ndarray, wait: bool = True
+    ) -> None:
+        """Stores rows that this puts on the device, where they stay until the pool is closed."""
+        addresses = [self._new(array) for array in (*new_rows, positions, entries)]
         payloads = (_abi.StorePayload * len(new_rows))(
             *(
                 _abi.StorePayload(row_bytes=rows.array.shape[1], host_kv=rows.alias, new_rows=address)
@@ -201,9 +201,8 @@ class DevicePool:
         counts = (addresses[-2], addresses[-1], len(positions))
         head = (byref(self.config), byref(self.blocks), payloads, len(payloads))
         self.library.call("avsg_store", *head, *counts, *self._tail())
-        self.device.synchronize()
-        for address in addresses:
-            self.device.free(address)
+        if wait:
+            self.device.synchronize()
 
     def read_plan(self) -> dict[str, np.ndarray]:
         """Waits for the device and reads the plan."""

@@ -19,13 +19,30 @@ def headline(report: dict) -> str:
     return f"This ran on {device['name']}, device {device['index']}.{trial}"
 
 
+def _named(report: dict, result: str) -> list[str]:
+    return [check["name"] for check in report["checks"] if check["result"] == result]
+
+
 def summary(report: dict) -> str:
-    """Counts of the results, and what a reader has to know first."""
-    results = [check["result"] for check in report["checks"]]
-    counts = [
-        f"{results.count(name)} {name}" for name in (PASS, PASS_ON_CPU, FAIL, NOT_RUN) if name in results
-    ]
-    return ", ".join(counts) + "."
+    """Counts of the results."""
+    counts = [(name, len(_named(report, name))) for name in (PASS, PASS_ON_CPU, FAIL, NOT_RUN)]
+    return ", ".join(f"{count} {name}" for name, count in counts if count) + "."
+
+
+def verdict(report: dict) -> str:
+    """What a reader may conclude about the chip."""
+    if not report["device"]["chip"]:
+        return "Verdict: none, because no chip was asked."
+    failed, missing = _named(report, FAIL), _named(report, NOT_RUN)
+    left_out = report["vectors"]["all"] - report["vectors"]["run"]
+    missing += [f"{left_out} golden vectors"] if left_out > 0 else []
+    missing += ["what only many repeats can show"] if report["trial"] else []
+    not_shown = f" Not shown: {', '.join(missing)}." if missing else ""
+    if failed:
+        return f"Verdict: NOT ACCEPTED, do not serve with AVSG here. Failed: {', '.join(failed)}.{not_shown}"
+    if missing:
+        return f"Verdict: OPEN. Nothing failed, but the chip is not accepted yet.{not_shown}"
+    return "Verdict: ACCEPTED. Every check and every golden vector passed on this chip."
 
 
 def text(report: dict) -> str:
@@ -34,7 +51,8 @@ def text(report: dict) -> str:
         "AVSG acceptance",
         headline(report),
         summary(report),
-        f"library {report['library']}, {report['time']}",
+        verdict(report),
+        f"AVSG {report['version']}, library {report['library']}, {report['time']}",
         "",
     ]
     for group in dict.fromkeys(check["group"] for check in report["checks"]):
@@ -55,18 +73,22 @@ def text(report: dict) -> str:
 def time_lines(report: dict) -> list[str]:
     """The table of times; a time is p50 (p10 to p90)."""
     if not report["times"]:
-        return []
-    out = [f"Times in us, {report['time_basis']}"]
+        return [f"Times: none, because {report['no_times']}.", ""]
+    out = [f"Times in us, p50 (p10 to p90). call: {report['time_basis']}, its launch by the host included"]
     for line in report["times"]:
+        if "failed" in line:
+            out += [f"  {line['case']}", f"    failed: {line['failed']}"]
+            continue
         out.append(f"  {line['case']}, {line['misses']:.0f} misses a request")
+        kernel = line["kernel_us"]
+        whole = isinstance(kernel, str)
         for name, us in line["us"].items():
-            kernel = line["kernel_us"]
-            profiled = "" if isinstance(kernel, str) else f"; kernel {_spread(kernel[name])}"
+            profiled = "" if whole else f"; kernel {_spread(kernel[name])}"
             out.append(f"    {name:<5} call {_spread(us)}{profiled}")
-        times = line["us"] if isinstance(line["kernel_us"], str) else line["kernel_us"]
-        out.append(f"    load moves {line['load_bytes'] / times['load']['p50'] / 1e3:.1f} GB/s")
-        if isinstance(line["kernel_us"], str):
-            out.append(f"    no kernel times: {line['kernel_us']}")
+        rate = line["load_bytes"] / (line["us"] if whole else kernel)["load"]["p50"] / 1e3
+        out.append(f"    load moves {rate:.1f} GB/s of the {'call, a lower bound' if whole else 'kernel'}")
+        if whole:
+            out.append(f"    no kernel times: {kernel}")
         if line["modelled_us"] is not None:
             out.append(
                 f"    match of one request, modelled by scripts/bench.py model: {line['modelled_us']:.1f}"

@@ -19,7 +19,7 @@ import numpy as np
 from device import Device
 from device_pool import DevicePool, ReferencePool, Shape
 from golden import fill
-from silicon import lines
+from run import lines
 
 from avsg import LibraryError, LibraryNotFoundError, PoolConfig, _abi
 
@@ -129,12 +129,17 @@ def kernel_times(folder: Path, num_steps: int) -> dict[str, dict[str, float]] | 
             rows += list(csv.DictReader(file))
     times: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        name = OPERATORS.get(row.get("OP Type", ""))
+        name = OPERATORS.get((row.get("OP Type") or "").strip())
         if name is not None:
-            started, duration = row["Task Start Time(us)"], row["Task Duration(us)"]
-            times.setdefault(name, []).append((float(started), float(duration)))
-    if set(times) != set(OPERATORS.values()):
-        return f"msprof's op_summary names no {' and '.join(sorted(set(OPERATORS.values()) - set(times)))}"
+            try:
+                started, us = (float(row[column]) for column in ("Task Start Time(us)", "Task Duration(us)"))
+            except (KeyError, TypeError, ValueError):
+                return "msprof's op_summary has no start and duration in us for every AVSG operator"
+            times.setdefault(name, []).append((started, us))
+    for op_type, name in OPERATORS.items():
+        found = len(times.get(name, ()))
+        if found < num_steps:
+            return f"msprof's op_summary has {found} of {num_steps} {op_type}"
     return {name: spread([us for _, us in sorted(pairs)[-num_steps:]]) for name, pairs in times.items()}
 
 

@@ -138,6 +138,8 @@ int32_t aclrtHostRegister(void* host, uint64_t bytes, int32_t type, void** alias
   if (const int32_t code = FakePlanned("aclrtHostRegister")) return code;
   const uintptr_t address = reinterpret_cast<uintptr_t>(host);
   if (type != 0 || address % 4096 != 0) return FakeError(107000, "host memory is not at a page");
+  const char* most = std::getenv("FAKE_MOST_HOST_BYTES");
+  if (most != nullptr && bytes > std::strtoull(most, nullptr, 10)) return FakeError(207001, "too many pages");
   const char* kernel = std::getenv("FAKE_OLD_KERNEL");  // one that registers pinned memory only
   if (kernel != nullptr && !Inside(pinned, address, bytes)) return FakeError(107000, "not pinned");
   allocations[address + kAliasOffset] = bytes;
@@ -158,7 +160,11 @@ int32_t aclrtDestroyStream(void* stream) {
   delete static_cast<FakeStream*>(stream);
   return 0;
 }
-int32_t aclrtSynchronizeStream(void*) { return FakePlanned("aclrtSynchronizeStream"); }
+// Everything has run at its launch; that is told to whom FAKE_IDLE is set, others see work on the stream.
+int32_t aclrtStreamQuery(void*, int32_t* status) {
+  *status = std::getenv("FAKE_IDLE") == nullptr ? 1 : 0;
+  return FakePlanned("aclrtStreamQuery");
+}
 int32_t aclrtSynchronizeStreamWithTimeout(void*, int32_t milliseconds) {
   return milliseconds > 0 ? FakePlanned("aclrtSynchronizeStreamWithTimeout") : FakeError(107000, "no time");
 }
