@@ -156,7 +156,7 @@ def measure(run: Run, library: str, index: int, trial: bool) -> list[dict[str, o
 @click.option("--vectors", default="", help="Names of vectors, with commas; all by default.")
 @click.option("--trial", is_flag=True, help="Few repeats, to try the script.")
 @click.option("--times/--no-times", default=True, help="Time match and load as well.")
-@click.option("--case", "case_name", hidden=True, help="Only this case, for the profiler.")
+@click.option("--case", "case_index", hidden=True, type=click.IntRange(0), help="Only this case, to profile.")
 def main(
     library: str,
     index: int,
@@ -165,7 +165,7 @@ def main(
     vectors: str,
     trial: bool,
     times: bool,
-    case_name: str | None,
+    case_index: int | None,
 ) -> None:
     names = vectors.split(",") if vectors else golden.vector_names(folder)
     missing = [name for name in names if not (folder / f"{name}.npz").is_file()]
@@ -175,9 +175,8 @@ def main(
         )
     native, device = open_device(library, index)
     run = Run(native, device, repeats=TRIAL_REPEATS if trial else 1.0)
-    if case_name is not None:
-        (case,) = (case for case in timing.CASES if case.name == case_name)
-        timing.run_case(native, device, case, 5 if trial else timing.STEPS)
+    if case_index is not None:
+        timing.run_case(native, device, timing.CASES[case_index], 5 if trial else timing.STEPS)
         return
     checks = Checks(device.is_chip)
     check_silicon(checks, run)

@@ -8,6 +8,7 @@ alone, warm-up steps that are not counted, then the median of many steps, 10th a
 from __future__ import annotations
 
 import csv
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -110,7 +111,10 @@ def profile_case(case: Case, command: Sequence[str], num_steps: int) -> dict[str
     if tool is None:
         return "msprof is not in PATH: source the set_env.sh of CANN"
     with tempfile.TemporaryDirectory() as folder:
-        run = [tool, f"--output={folder}", *command, "--case", case.name]
+        # msprof takes no arguments that need quotes; its documentation asks for a script around them.
+        script = Path(folder, "case.sh")
+        script.write_text(f"exec {shlex.join([*command, '--case', str(CASES.index(case))])}\n")
+        run = [tool, f"--output={folder}", shutil.which("bash") or "/bin/bash", str(script)]
         try:
             done = subprocess.run(run, capture_output=True, text=True, timeout=900)
         except subprocess.TimeoutExpired:

@@ -30,6 +30,7 @@ MSPROF = """#!{python}
 import subprocess, sys
 from pathlib import Path
 output, *command = sys.argv[1:]
+assert all(set(word).isdisjoint(" ()%*$'\\"") for word in command), command  # msprof splits such words
 subprocess.run(command, check=True)
 folder = Path(output.partition("=")[2]) / "PROF_1" / "mindstudio_profiler_output"
 folder.mkdir(parents=True)
