@@ -73,6 +73,8 @@ MODELS = {
     "deepseek-v3.2": ModelShape("deepseek-v3.2", num_layers=61, num_groups=61),
 }
 
+CANN_WORKSPACE_BYTES = 16 << 20  # GetLibApiWorkSpaceSize on Atlas A2 and A3, beside the kernel's own part
+
 
 @dataclass(frozen=True)
 class KvSizing:
@@ -89,7 +91,7 @@ class KvSizing:
     plan_bytes        = G * (a step's plan for R requests)   slots, miss_tokens, miss_slots, counters, ...
     staging_bytes     = staging_tokens * r                   one buffer, used by every layer in turn: a step's
                         new rows (R * Q), or the prompts of a prefill step, each in whole blocks
-    workspace_bytes   = G * WORKSPACE_BYTES
+    workspace_bytes   = G * (CANN_WORKSPACE_BYTES + WORKSPACE_BYTES), as avsg_sizes says on an NPU
     blocks_needed     = requests * ceil(context / B)
 
     Assumed: the adapter's allocator leaves `shared` layers without an indexer cache, so they cost no HBM a
@@ -204,7 +206,7 @@ def size_kv(
         state_bytes=shape.num_groups * rows * layout.state_stride_bytes(config.num_slots),
         plan_bytes=shape.num_groups * 4 * plan_items,
         staging_bytes=staging_tokens * row,
-        workspace_bytes=shape.num_groups * layout.WORKSPACE_BYTES,
+        workspace_bytes=shape.num_groups * (CANN_WORKSPACE_BYTES + layout.WORKSPACE_BYTES),
         staging_tokens=staging_tokens,
         blocks_per_request=per_request,
         blocks_needed=requests * per_request,
