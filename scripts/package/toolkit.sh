@@ -37,6 +37,9 @@ choose_target() {
   done
   [ -n "$found" ] || fail "CANN $cann_version found, $OLDEST_CANN or later is needed (it has no npu_op_package): install a" \
     "newer toolkit and source its set_env.sh, or use --cpu."
+  case $PWD in
+    *[[:space:]]*) fail "The path $PWD has a space, which CANN's makefiles split: move the tree, or use --cpu." ;;
+  esac
   check_kernel_compiler
   target=npu
 }

@@ -47,6 +47,14 @@ def snapshot(folder: Path) -> dict[str, object]:
     }
 
 
+def with_tool(folder: Path, name: str, text: str) -> dict[str, str]:
+    """Makes a program of that name, and returns the environment whose PATH has its folder first."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+    return environment(PATH=f"{folder}:{os.environ['PATH']}")
+
+
 def home_of(root: Path) -> Path:
     return root / "vendors" / "avsg"
 

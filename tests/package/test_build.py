@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from package_case import EPOCH, MADE, ROOT, environment, home_of, run
+from package_case import EPOCH, MADE, ROOT, environment, home_of, run, with_tool
 
 pytestmark = pytest.mark.slow
 VERSION = (ROOT / "VERSION").read_text().strip()
@@ -51,22 +51,10 @@ def modules(tmp_path_factory) -> Path:
     return folder
 
 
-def tool(folder: Path, name: str, text: str) -> Path:
-    """A program of that name in `folder`, which goes first in PATH."""
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-    (folder / name).chmod(0o755)
-    return folder
-
-
-def refused(
-    tree: Path, *arguments: str, status: int = 1, first_in_path: object = "", **variables: str
-) -> str:
+def refused(tree: Path, *arguments: str, status: int = 1, **variables: str) -> str:
     """The sentence of a build that is refused before anything is built."""
-    path = f"{first_in_path}:{os.environ['PATH']}".lstrip(":")
-    done = run(
-        ["bash", tree / "scripts" / "build.sh", *arguments], status, env=environment(PATH=path, **variables)
-    )
+    command = ["bash", tree / "scripts" / "build.sh", *arguments]
+    done = run(command, status, env=environment(**variables))
     assert done.stderr.count("\n") == 1
     return done.stderr
 
@@ -224,10 +212,20 @@ def test_old_toolkit_is_refused(scripts, tmp_path):
     )
 
 
+def test_path_with_a_space_is_refused_for_npus(scripts, toolkit, tmp_path):
+    tree = scripts.rename(tmp_path / "my tree")
+    assert refused(tree, ASCEND_HOME_PATH=str(toolkit)) == (
+        f"The path {tree} has a space, which CANN's makefiles split: move the tree, or use --cpu.\n"
+    )
+
+
 def test_missing_modules_of_the_kernel_compiler_are_named(scripts, toolkit, modules, builder, tmp_path):
     shutil.copy(modules / "numpy.py", tmp_path)
     sentence = refused(
-        scripts, first_in_path=builder, ASCEND_HOME_PATH=str(toolkit), PYTHONPATH=str(tmp_path)
+        scripts,
+        PATH=f"{builder}:{os.environ['PATH']}",
+        ASCEND_HOME_PATH=str(toolkit),
+        PYTHONPATH=str(tmp_path),
     )
     assert sentence == (
         f"CANN's kernel compiler needs Python modules that {builder}/python3 does not have: run "
@@ -250,15 +248,15 @@ def test_missing_tool_is_named(tmp_path, name):
 
 
 def test_old_cmake_is_refused(scripts, tmp_path):
-    folder = tool(tmp_path / "bin", "cmake", "echo cmake version 3.16.3")
+    variables = with_tool(tmp_path / "bin", "cmake", "echo cmake version 3.16.3")
     sentence = "cmake 3.16.3 is too old, 3.18 or later is needed: pip install cmake.\n"
-    assert refused(scripts, first_in_path=folder) == sentence
+    assert refused(scripts, **variables) == sentence
 
 
 def test_unreachable_index_is_a_sentence(scripts, tmp_path):
     """A Python without setuptools 77, and no way to fetch it."""
-    folder = tool(tmp_path / "bin", "python3", WITHOUT_SETUPTOOLS)
-    assert refused(scripts, "--cpu", first_in_path=folder) == (
+    variables = with_tool(tmp_path / "bin", "python3", WITHOUT_SETUPTOOLS)
+    assert refused(scripts, "--cpu", **variables) == (
         "setuptools 77 is missing and could not be fetched (log: build/packing/venv.log): run "
         "python3 -m pip install 'setuptools>=77', then try again.\n"
     )
@@ -277,6 +275,5 @@ def test_clean_removes_what_was_built(scripts, tmp_path):
     """Before anything new is built: here it ends for want of setuptools."""
     for folder in ("packing", "package"):
         (scripts / "build" / folder / "stray").mkdir(parents=True)
-    folder = tool(tmp_path / "bin", "python3", WITHOUT_SETUPTOOLS)
-    refused(scripts, "--clean", first_in_path=folder)
+    refused(scripts, "--clean", **with_tool(tmp_path / "bin", "python3", WITHOUT_SETUPTOOLS))
     assert [path.name for path in scripts.glob("build/*/*")] == ["venv.log"]

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import stat
 
 import pytest
-from package_case import config_of, environment, run, snapshot
+from package_case import config_of, run, snapshot, with_tool
 
 ADDED = [
     ("", "load_priority=avsg\n"),
@@ -85,9 +84,6 @@ def test_config_that_cannot_be_read_or_written_stops_everything(shell, old, new,
     run([*shell, old, at])
     config.write_text("load_priority=a\n")
     before = snapshot(target)
-    (tmp_path / "cp").write_text("#!/bin/sh\nexit 1\n")
-    (tmp_path / "cp").chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    refused = run([*shell, new, at], status=5, env=environment(PATH=path)).stderr
+    refused = run([*shell, new, at], status=5, env=with_tool(tmp_path, "cp", "exit 1")).stderr
     assert refused == f"{config} cannot be written anew (see above), so nothing was changed.\n"
     assert snapshot(target) == before

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from package_case import environment, run, snapshot
+from package_case import environment, run, snapshot, with_tool
 
 FOREIGN = "# priorities of this machine\nload_priority=first,last\n"
 LISTED = FOREIGN.replace("=first", "=avsg,first")
@@ -54,19 +54,15 @@ def trees(old, new, tmp_path_factory) -> dict[str, dict]:
     return clean
 
 
-def killing_tools(folder: Path) -> Path:
-    """Stand-ins for every program of the installer; call number KILL_AT ends the whole process group."""
-    tool = folder / "tool"
-    tool.write_text(
-        "#!/bin/sh\n"
+def killing_tools(folder: Path) -> dict[str, str]:
+    """An environment of stand-ins for every program of the installer; call number KILL_AT ends them all."""
+    text = (
         'printf x >>"$CALLS"\n'
         '[ "$(wc -c <"$CALLS")" -lt "$KILL_AT" ] || kill -9 0\n'
-        f'exec env PATH="{os.environ["PATH"]}" "${{0##*/}}" "$@"\n'
+        f'exec env PATH="{os.environ["PATH"]}" "${{0##*/}}" "$@"'
     )
-    tool.chmod(0o755)
-    for name in TOOLS:
-        (folder / name).symlink_to(tool)
-    return folder
+    variables = [with_tool(folder, name, text) for name in TOOLS]
+    return variables[0]
 
 
 def state_of(target: Path, trees: dict) -> str:
@@ -99,17 +95,17 @@ def check_healing(target: Path, trees: dict, new: Path) -> None:
     shutil.rmtree(copy)
 
 
-def start(command: list, **changes: str) -> subprocess.Popen:
+def start(command: list, variables: dict[str, str]) -> subprocess.Popen:
+    """In a process group of its own."""
     command = [str(part) for part in command]
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    return subprocess.Popen(command, env=environment(**changes), start_new_session=True, **pipe)
+    return subprocess.Popen(command, env=variables, start_new_session=True, **pipe)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", ["install", "upgrade", "uninstall"])
 def test_kill_before_any_command_leaves_old_or_new(job, target, trees, old, new, make_small, tmp_path):
     """Every program that the installer calls, in turn, is where it dies."""
-    (tmp_path / "tools").mkdir()
     tools = killing_tools(tmp_path / "tools")
     allowed = {"install": {"none", "new"}, "upgrade": {"old", "new"}, "uninstall": {"new", "none"}}[job]
     before = {"install": None, "upgrade": old, "uninstall": new}[job]
@@ -122,10 +118,9 @@ def test_kill_before_any_command_leaves_old_or_new(job, target, trees, old, new,
         if before is not None:
             run(["sh", before, f"--install-path={target}"])
         (tmp_path / "calls").write_text("")
-        path = f"{tools}:{os.environ['PATH']}"
         arguments = [f"--install-path={target}"] + (["--uninstall"] if job == "uninstall" else [])
-        changes = {"PATH": path, "CALLS": str(tmp_path / "calls"), "KILL_AT": str(kill_at)}
-        process = start(["sh", new, *arguments], **changes)
+        changes = {**tools, "CALLS": str(tmp_path / "calls"), "KILL_AT": str(kill_at)}
+        process = start(["sh", new, *arguments], changes)
         process.communicate()
         state = state_of(target, trees)
         if job == "upgrade" and state == "none":  # between two renames: the old version waits beside
@@ -163,7 +158,7 @@ def test_kill_at_random_moments_leaves_old_or_new(job, target, trees, old, make_
         shutil.copytree(tmp_path / "clean", target)
         if job == "upgrade":
             run(["sh", old, f"--install-path={target}"])
-        process = start(["sh", new, f"--install-path={target}"])
+        process = start(["sh", new, f"--install-path={target}"], environment())
         time.sleep(moments.random() * duration)
         process.kill()
         process.communicate()  # until tar and rm, which outlive their shell, have closed the pipe

@@ -9,7 +9,7 @@ import stat
 import subprocess
 
 import pytest
-from package_case import config_of, environment, home_of, run, snapshot
+from package_case import config_of, environment, home_of, run, snapshot, with_tool
 
 MACHINE = os.uname().machine
 OTHER_MACHINE = "aarch64" if MACHINE == "x86_64" else "x86_64"
@@ -121,12 +121,10 @@ def test_file_in_the_way_is_refused(shell, new, tmp_path):
     )
 
 
-def test_failed_install_leaves_no_directory(shell, old, new, tmp_path):
+def test_failed_install_leaves_no_directory(shell, new, tmp_path):
     """Also those above the target that it had made."""
-    (tmp_path / "tar").write_text("#!/bin/sh\nexit 1\n")
-    (tmp_path / "tar").chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    run([*shell, new, f"--install-path={tmp_path}/a/b"], status=6, env=environment(PATH=path))
+    broken = with_tool(tmp_path, "tar", "exit 1")
+    run([*shell, new, f"--install-path={tmp_path}/a/b"], status=6, env=broken)
     assert [file.name for file in tmp_path.iterdir()] == ["tar"]
 
 
