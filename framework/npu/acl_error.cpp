@@ -21,6 +21,12 @@ constexpr char kKernels[] =
     "the package has no kernel for this chip or was found too late; run `avsg doctor`, build for this chip "
     "and "
     "source set_env.bash before this process starts";
+constexpr char kTiling[] =
+    "AVSG's own sentence is in the log of CANN ($HOME/ascend/log); install a package and a library of the "
+    "same version";
+constexpr char kChipFailed[] =
+    "nothing more runs on this device in this process: end it, and read the log of CANN ($HOME/ascend/log)";
+constexpr char kUnknown[] = "the log of CANN ($HOME/ascend/log) says more";
 constexpr Remedy kRemedies[] = {
     {100001, AVSG_UNSUPPORTED, "call aclInit once in this process first"},
     {107002, AVSG_UNSUPPORTED, "call aclrtSetDevice in this thread first"},
@@ -32,14 +38,14 @@ constexpr Remedy kRemedies[] = {
     {207004, AVSG_UNSUPPORTED, "check the driver and the devices with `npu-smi info`"},
     {207018, AVSG_OUT_OF_MEMORY, "free device memory and call again"},
     {561001, AVSG_UNSUPPORTED, kSamePackage},
-    {561002, AVSG_UNSUPPORTED,
-     "read its reason, and install a package and a library of the same AVSG version"},
+    {561002, AVSG_UNSUPPORTED, kTiling},
     {561003, AVSG_UNSUPPORTED, kKernels},
     {561103, AVSG_UNSUPPORTED, kKernels},
     {561107, AVSG_UNSUPPORTED, "source the set_env.sh of the CANN toolkit before this process starts"},
     {561112, AVSG_UNSUPPORTED, kKernels},
 };
-constexpr size_t kMaxWords = 240;  // bytes of CANN's text in a sentence; its log has all of it
+constexpr int32_t kChipCodes = 507;  // thousands of the codes for exceptions and timeouts of the chip
+constexpr size_t kMaxWords = 240;    // bytes of CANN's text in a sentence; its log has all of it
 
 // CANN's message on one line, without the full stop.
 std::string RecentError(const AclApi& acl) {
@@ -63,7 +69,8 @@ std::string RecentError(const AclApi& acl) {
 }  // namespace
 
 int FailAcl(const AclApi& acl, const char* function, int32_t code) {
-  const Remedy other = {code, AVSG_INTERNAL, "the log of CANN ($HOME/ascend/log) says more"};
+  const bool chip_failed = code / 1000 == kChipCodes;
+  const Remedy other = {code, AVSG_INTERNAL, chip_failed ? kChipFailed : kUnknown};
   const Remedy* remedy = std::find_if(std::begin(kRemedies), std::end(kRemedies),
                                       [code](const Remedy& r) { return r.acl_code == code; });
   if (remedy == std::end(kRemedies)) remedy = &other;
