@@ -52,6 +52,8 @@ def npu_library() -> Path:
 
 def open_device(library: str, index: int) -> tuple[_abi.NativeLibrary, Device]:
     """The library and the device that its memory belongs to."""
+    if library == "reference":
+        raise CannotStart("reference is what others are compared with: give --library npu, cpu or a path.")
     try:
         native = _abi.load(npu_library() if library == "npu" else Path(_abi.resolve(library)))
         return native, CpuDevice() if native.name.startswith("cpu") else AscendDevice(index)

@@ -242,6 +242,7 @@ def test_help_names_the_options_of_the_script_itself(tmp_path: Path) -> None:
     [
         (("--library", fake_cann.NPU_LIBRARY), "libascendcl.so does not load"),
         (("--library", "gpu"), "neither a file nor"),
+        (("--library", "reference"), "give --library npu, cpu or a path"),
         (("--library", "cpu", "--vectors", "nope"), "has no vector nope"),
         (("--library", "cpu", "--golden", "."), "has no vector *.npz"),
         (("--package", "missing.run"), "missing.run is no file"),

@@ -181,5 +181,7 @@ def test_the_report_has_every_part_of_a_machine_for_npus(vendors: Path, tmp_path
     assert states["NPU"] == states["CANN"] == states["OPP paths"] == states["operators"] == "ok"
     assert states["package"] == "problem" and states["host memory"] == "ok"
     assert document["ok"] and result.exit_code == 0
+    *_, last = CliRunner().invoke(main, ["doctor"]).stdout.splitlines()
+    assert last.startswith("Beside it, see what to do about: driver, ") and last.endswith("package.")
     advice = {finding["name"]: finding["advice"] for finding in document["findings"]}
     assert advice["package"].endswith("bash scripts/build.sh --soc ascend910_93")

@@ -33,10 +33,11 @@ def _version(package: str) -> str | None:
 
 
 def check_python() -> list[Finding]:
-    """Python, numpy, and MindSpore beside them."""
+    """Python, the kernel (host memory of an NPU depends on its version), numpy, and MindSpore beside them."""
     python = Finding(
         "Python", "ok", f"{platform.python_version()}, {platform.machine()}, {os.cpu_count()} threads"
     )
+    system = Finding("system", "ok", f"{platform.system()} {platform.release()}")
     mindspore = _version("mindspore") or _version("mindspore-dev")
     numpy = Finding("numpy", "ok", np.__version__)
     if mindspore is None:
@@ -55,7 +56,7 @@ def check_python() -> list[Finding]:
         )
     else:
         glue = Finding("MindSpore", "ok", mindspore)
-    return [python, numpy, glue]
+    return [python, system, numpy, glue]
 
 
 def check_library(name: str) -> Finding:
@@ -167,5 +168,8 @@ def doctor(context: click.Context, as_json: bool) -> None:
         console = common.console()
         console.print(table)
         console.print(f"Broken: {', '.join(broken)}." if broken else "The CPU path is complete.")
+        others = [finding.name for finding in findings if finding.state == "problem" and not finding.needed]
+        if others:
+            console.print(f"Beside it, see what to do about: {', '.join(others)}.")
     if broken:
         context.exit(1)
