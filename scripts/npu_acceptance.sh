@@ -43,4 +43,4 @@ export PYTHONPATH=${PYTHONPATH-}
 missing=$("$python" -c 'import importlib.util as u; print(*[n for n in ("click", "numpy", "rich") if not u.find_spec(n)])') ||
   fail "$python does not run: install Python 3.9 or later."
 [ -z "$missing" ] || fail "$python has no $missing: run $python -m pip install $missing."
-exec "$python" "$root/scripts/acceptance/main.py" "${options[@]}"
+exec "$python" "$root/scripts/acceptance/main.py" ${options[@]+"${options[@]}"} # bash 4.2 takes an empty list for unset

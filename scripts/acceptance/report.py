@@ -85,8 +85,11 @@ def time_lines(report: dict) -> list[str]:
         for name, us in line["us"].items():
             profiled = "" if whole else f"; kernel {_spread(kernel[name])}"
             out.append(f"    {name:<5} call {_spread(us)}{profiled}")
-        rate = line["load_bytes"] / (line["us"] if whole else kernel)["load"]["p50"] / 1e3
-        out.append(f"    load moves {rate:.1f} GB/s of the {'call, a lower bound' if whole else 'kernel'}")
+        if line["load_bytes"]:
+            rate = line["load_bytes"] / (line["us"] if whole else kernel)["load"]["p50"] / 1e3
+            out.append(
+                f"    load moves {rate:.1f} GB/s of the {'call, a lower bound' if whole else 'kernel'}"
+            )
         if whole:
             out.append(f"    no kernel times: {kernel}")
         if line["modelled_us"] is not None:
