@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the installable package, for NPUs where a CANN toolkit is there and for CPUs elsewhere: bash scripts/build.sh --help
 set -euo pipefail
+caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/package/tools.sh
 . scripts/package/toolkit.sh
@@ -29,7 +30,11 @@ read_options() {
       --soc=* | --output=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
       --soc | --output)
         [ -n "${2-}" ] || wrong "$1 has no value: see bash scripts/build.sh --help."
-        if [ "$1" = --soc ]; then soc=$2; else output=$2; fi
+        case $1=$2 in
+          --soc=*) soc=$2 ;;
+          --output=/*) output=$2 ;;
+          *) output=$caller/$2 ;;
+        esac
         shift 2
         ;;
       --cpu) cpu=1 && shift ;;
