@@ -117,3 +117,12 @@ def test_the_second_allocation_has_blocks_for_all_requests_and_graphs_are_captur
 def test_a_configuration_that_does_not_go_together_stops_the_start(prepared, section, changes, words) -> None:
     with pytest.raises(ValueError, match=words):
         generator_env.make(section, **changes)
+
+
+def test_a_warm_up_with_more_requests_than_a_prefill_step_has_room_in_staging(prepared) -> None:
+    """MindIE warms up with maxBatchSize prompts of maxPrefillTokens in all, whatever maxPrefillBatchSize."""
+    changes = {"max_batch_size": 8, "max_prefill_batch_size": 1, "max_prefill_tokens": 1040}
+    client = generator_env.Client(generator_env.make(SECTION, **changes))
+    client.prefill((1, 40))
+    client.decode(1)
+    client.wait()

@@ -221,7 +221,11 @@ def size_rank(
     max_prefill_tokens: int,
     max_prefill_requests: int,
 ) -> KvSizing:
-    """size_kv for what a rank of an engine serves at most; a decoder node never prefills."""
+    """size_kv for what a rank of an engine serves at most; a decoder node never prefills.
+
+    MindIE warms up with as many prompts as a decode step has requests, which may be more than a prefill step
+    takes (Generator._get_request_lengths_by_dp).
+    """
     return size_kv(
         shape,
         requests=engine.max_requests,
@@ -231,7 +235,7 @@ def size_rank(
         rows=settings.rows,
         block_size=engine.block_size,
         max_prefill_tokens=0 if engine.role == "decoder" else max_prefill_tokens,
-        max_prefill_requests=max_prefill_requests,
+        max_prefill_requests=max(max_prefill_requests, engine.max_requests),
     )
 
 
