@@ -91,6 +91,7 @@ operators=
 check_tools
 choose_target
 [ -z "$clean" ] || rm -rf build/packing build/package
+rm -f "$work"/*.log
 find_python
 export_epoch
 python3 scripts/package/mirror.py "$source"

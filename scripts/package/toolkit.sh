@@ -5,6 +5,7 @@ OLDEST_CANN=8.3.RC1
 
 check_families() { # FAMILY,FAMILY
   local name
+  [ -n "${1//,/}" ] || wrong "--soc names no family: use --soc ascend910b (Atlas A2) or ascend910_93 (Atlas A3)."
   for name in ${1//,/ }; do
     case $name in
       ascend910b | ascend910_93) ;;

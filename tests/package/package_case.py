@@ -73,6 +73,6 @@ def small_tree(folder: Path, version: str, target: str, num_files: int = 6) -> P
         file.write_text(f"{version} {target} part {number}\n" * 2000)
     (folder / "bin").mkdir()
     shutil.copy(ROOT / "scripts" / "package" / "set_env.bash", folder / "bin")
-    (folder / "alias.so").symlink_to("op_api/lib/part0.so")
+    (folder / "bin" / "alias.so").symlink_to("../op_api/lib/part0.so")
     (folder / f"only_{version}").write_text(version)
     return folder

@@ -161,6 +161,7 @@ def test_failing_kernel_compiler_is_shown(npu, toolkit, modules, builder, tmp_pa
     [
         (["--fast"], "--fast is no option: see bash scripts/build.sh --help."),
         (["--soc"], "--soc has no value: see bash scripts/build.sh --help."),
+        (["--soc=,"], f"--soc names no family: {FAMILIES} or ascend910_93 (Atlas A3)."),
         (["--soc="], "--soc has no value: see bash scripts/build.sh --help."),
         (
             ["--cpu", "--soc", "ascend910b"],
