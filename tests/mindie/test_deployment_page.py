@@ -49,7 +49,7 @@ def test_figures_in_the_text_follow_from_the_formula() -> None:
 
 def test_the_configuration_of_one_node_is_accepted_and_its_host_memory_is_enough() -> None:
     checked = check_config.check_config(ONE_NODE, GLM)
-    assert checked.settings.slots == 8192 and checked.engine.num_queries == 2
+    assert checked.settings.slots == 8192 and checked.engine.num_queries == 3
     assert checked.sizing.host_bytes <= checked.settings.host_gib * GIB
     model = ONE_NODE["BackendConfig"]["ModelDeployConfig"]["ModelConfig"][0]
     section = {**model["models"]["avsg"], "rows": 16}
@@ -101,8 +101,12 @@ def test_commands_before_the_first_that_needs_an_npu_run(tmp_path: Path) -> None
     assert "--hbm 24 --host 128" in PAGE
     check = next(words for words in COMMANDS if "avsg.mindie.check_config" in words)
     (tmp_path / "config.json").write_text(json.dumps(ONE_NODE))
-    run = subprocess.run([sys.executable, *check[1:]], cwd=tmp_path, capture_output=True, text=True)
-    assert run.returncode == 0 and run.stdout.startswith("models.avsg is fine."), run.stderr
+    (tmp_path / "user_config.json").write_text(json.dumps(SEPARATE))
+    checks = [words for words in COMMANDS if "avsg.mindie.check_config" in words]
+    assert checks[0] == check and len(checks) == 2
+    for words in checks:
+        run = subprocess.run([sys.executable, *words[1:]], cwd=tmp_path, capture_output=True, text=True)
+        assert run.returncode == 0 and run.stdout.startswith("models.avsg is fine."), run.stderr
 
 
 def test_every_script_and_module_of_the_page_exists() -> None:
@@ -151,6 +155,40 @@ def test_check_config_names_what_it_cannot_read(tmp_path: Path) -> None:
     path.write_text("{}")
     result = CliRunner().invoke(check_config.main, [str(path)])
     assert result.exit_code == 2 and "has no 'BackendConfig'" in " ".join(result.output.split())
+
+
+def changed(**changes: object) -> dict:
+    """ONE_NODE with other keys of its model."""
+    config = json.loads(json.dumps(ONE_NODE))
+    config["BackendConfig"]["ModelDeployConfig"]["ModelConfig"][0].update(changes)
+    return config
+
+
+WRONG_FILES = {
+    "not an object": ([1], "holds no JSON object"),
+    "the file of a cluster": (SEPARATE, "say which node with --role"),
+    "no model": (
+        {"BackendConfig": {"ModelDeployConfig": {"ModelConfig": []}, "ScheduleConfig": {}}},
+        "ModelConfig",
+    ),
+    "plugin_params an object": (changed(plugin_params={"plugin_type": "mtp"}), "plugin_params is {"),
+    "plugin_params not JSON": (changed(plugin_params="{mtp"), "plugin_params is '{mtp'"),
+    "models a text": (changed(models='{"avsg": {}}'), "models is '"),
+    "a library that is not here": (changed(models={"avsg": {"enable": True, "library": "no.so"}}), "no.so"),
+    "a number in quotes": (
+        json.loads(json.dumps(ONE_NODE).replace('"maxBatchSize": 8', '"maxBatchSize": "8"')),
+        "'8' (str), but a whole number is allowed",
+    ),
+}
+
+
+@pytest.mark.parametrize("file", WRONG_FILES)
+def test_check_config_says_what_is_wrong_with_a_file_of_another_form(file: str, tmp_path: Path) -> None:
+    document, words = WRONG_FILES[file]
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(document))
+    result = CliRunner().invoke(check_config.main, [str(path), "--model", "glm-5.2"])
+    assert result.exit_code == 2 and words in " ".join(result.output.split()), result.output
 
 
 def test_check_config_reads_the_features_that_are_refused() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from ..commands.common import InputError
+from ..commands.common import InputError, refusals
+from ..errors import sentence
 from .settings import EngineFacts, Settings, parse_settings
 from .sizing import GIB, MODELS, KvSizing, ModelShape, size_rank
 
@@ -29,13 +30,13 @@ def check_config(config: Mapping, shape: ModelShape, *, role: str = "standard") 
 
     Read: BackendConfig.ModelDeployConfig (maxSeqLen, ModelConfig[0]), BackendConfig.ScheduleConfig and
     kvPoolConfig, ServerConfig.layerwiseDisaggregated; defaults are those of MindIE's documentation. role:
-    standard, prefill or decoder (a dmi cluster gives it to the node at run time). Errors: ValueError as of
-    parse_settings and size_rank, KeyError for a part of the file that is missing.
+    standard, prefill or decoder (a dmi cluster gives it to the node at run time). Errors: ValueError and
+    TypeError as of parse_settings and size_rank, KeyError for a part of the file that is missing.
     """
-    backend = config["BackendConfig"]
-    deploy, schedule = backend["ModelDeployConfig"], backend["ScheduleConfig"]
-    model = deploy["ModelConfig"][0]
-    plugin = json.loads(model.get("plugin_params") or "{}")
+    backend = _object(config, "BackendConfig")
+    deploy, schedule = _object(backend, "ModelDeployConfig"), _object(backend, "ScheduleConfig")
+    model = _model(deploy)
+    plugin = _plugin(model)
     plugins = {name.strip() for name in str(plugin.get("plugin_type") or "").split(",")}
     engine = EngineFacts(
         top_k=shape.top_k,
@@ -49,11 +50,11 @@ def check_config(config: Mapping, shape: ModelShape, *, role: str = "standard") 
         sequence_parallel=model.get("sp", 1),
         prefix_cache="prefix_cache" in plugins,
         splitfuse="splitfuse" in plugins or schedule.get("templateType", "Standard") == "Mix",
-        kv_pool=bool(backend.get("kvPoolConfig", {}).get("backend")),
-        layerwise=bool(config.get("ServerConfig", {}).get("layerwiseDisaggregated")),
+        kv_pool=bool(_object(backend, "kvPoolConfig", {}).get("backend")),
+        layerwise=bool(_object(config, "ServerConfig", {}).get("layerwiseDisaggregated")),
         lookahead=bool(plugins & {"la", "memory_decoding"}),
     )
-    settings = parse_settings(model.get("models", {}).get("avsg"), engine=engine)
+    settings = parse_settings(_object(model, "models", {}).get("avsg"), engine=engine)
     if settings is None:
         return Checked(engine, None, None)
     sizing = size_rank(
@@ -81,15 +82,17 @@ def check_config(config: Mapping, shape: ModelShape, *, role: str = "standard") 
 def main(config: Path, model: str | None, role: str) -> None:
     """Check CONFIG, MindIE-LLM's conf/config.json, and say what one rank takes.
 
-    Exit status: 0, or 2 with a sentence for everything that is wrong.
+    Of a cluster's user_config.json the part of the role is checked. Exit status: 0, or 2 with a sentence for
+    everything that is wrong.
     """
-    try:
-        document = json.loads(config.read_text())
-        checked = check_config(document, _shape(model or _weights(document)), role=role)
-    except KeyError as error:
-        raise InputError(f"{config} or the model's config.json has no {error}.") from None
-    except ValueError as error:
-        raise InputError(str(error)) from None
+    with refusals():
+        try:
+            node = _node(json.loads(config.read_text()), role)
+            checked = check_config(node, _shape(model or _weights(node)), role=role)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{config} or the model's config.json is not JSON: {error}.") from None
+        except KeyError as error:
+            raise InputError(f"{config} or the model's config.json has no {error}.") from None
     if checked.sizing is None:
         click.echo('AVSG is off: models.avsg is absent, or its "enable" is not true.')
         return
@@ -105,9 +108,51 @@ def main(config: Path, model: str | None, role: str) -> None:
         click.echo("These sequences are short: AVSG saves no HBM. Lower slots, or serve them without it.")
 
 
-def _weights(document: Mapping) -> str:
-    deploy = document["BackendConfig"]["ModelDeployConfig"]
-    return str(Path(deploy["ModelConfig"][0]["modelWeightPath"]) / "config.json")
+def _node(document: object, role: str) -> Mapping:
+    """What a node of this role is started with: the file itself, or its part of a cluster's."""
+    if not isinstance(document, Mapping):
+        raise InputError("the file holds no JSON object: pass MindIE's conf/config.json.")
+    parts = {"prefill": "mindie_server_prefill_config", "decoder": "mindie_server_decode_config"}
+    if not set(parts.values()) & set(document):
+        return document
+    if role not in parts:
+        raise InputError(
+            "this is a cluster's user_config.json: say which node with --role decoder or prefill."
+        )
+    return _object(document, parts[role])
+
+
+def _object(parent: Mapping, key: str, default: Mapping | None = None) -> Mapping:
+    value = parent[key] if default is None else parent.get(key, default)
+    if not isinstance(value, Mapping):
+        raise ValueError(sentence(key, repr(value), "an object", "write it in braces"))
+    return value
+
+
+def _model(deploy: Mapping) -> Mapping:
+    models = deploy["ModelConfig"]
+    if not (isinstance(models, list) and models and isinstance(models[0], Mapping)):
+        raise ValueError(
+            sentence("ModelConfig", repr(models), "a list of objects", "describe the model in it")
+        )
+    return models[0]
+
+
+def _plugin(model: Mapping) -> Mapping:
+    text = model.get("plugin_params") or "{}"
+    try:
+        plugin = json.loads(text)
+    except (TypeError, ValueError):
+        plugin = None
+    if not isinstance(plugin, Mapping):
+        allowed = "a text that is a JSON object"
+        raise ValueError(sentence("plugin_params", repr(text), allowed, "put the object in quotes"))
+    return plugin
+
+
+def _weights(node: Mapping) -> str:
+    deploy = _object(_object(node, "BackendConfig"), "ModelDeployConfig")
+    return str(Path(_model(deploy)["modelWeightPath"]) / "config.json")
 
 
 def _shape(model: str) -> ModelShape:
