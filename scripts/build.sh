@@ -84,7 +84,7 @@ read_options "$@"
 umask 022
 unset AVSG_BUILD_NPU
 export CMAKE_GENERATOR="Unix Makefiles" # CANN's functions write makefiles; a preset of the environment does not count
-unset CMAKE_GENERATOR_INSTANCE CMAKE_GENERATOR_PLATFORM CMAKE_GENERATOR_TOOLSET
+unset CMAKE_BUILD_TYPE CMAKE_GENERATOR_INSTANCE CMAKE_GENERATOR_PLATFORM CMAKE_GENERATOR_TOOLSET
 work=build/packing
 source=$work/source
 operators=

@@ -99,6 +99,12 @@ def test_any_name_can_be_a_target(shell, new, old, tmp_path, name):
     assert list(target.iterdir()) == []
 
 
+def test_variables_of_the_user_do_not_reach_tar_and_gzip(shell, new, tmp_path):
+    variables = {"TAR_OPTIONS": "--exclude=op_api", "GZIP": "-l", "CDPATH": "/", "IFS": "/", "missing": "tar"}
+    run([*shell, new, f"--install-path={tmp_path}"], env=environment(**variables))
+    run([*shell, home_of(tmp_path) / "scripts" / "uninstall.sh", "--status"])
+
+
 def test_linked_target_and_linked_tree_keep_what_they_point_to(shell, new, tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
