@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# {python}, {names}: the chips as the tool lists them. An A3 is Ascend910 there.
-SMI = """#!{python}
+# A shell that turns into Python, whose path may hold spaces. {names}: the chips as the tool lists them. An A3 is Ascend910 there.
+SMI = """#!/bin/sh
+"exec" "{python}" "$0" "$@"
 import sys
 if "board" in sys.argv:
     print("\\tNPU ID          : 0\\n\\tNPU Name        : 9392\\n\\tChip Name       : Ascend910")

@@ -26,7 +26,8 @@ SILICON = [
     "one-row latency from host memory",
     "graph replays",
 ]
-MSPROF = """#!{python}
+MSPROF = """#!/bin/sh
+"exec" "{python}" "$0" "$@"
 import subprocess, sys
 from pathlib import Path
 output, *command = sys.argv[1:]
