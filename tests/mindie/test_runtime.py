@@ -156,7 +156,7 @@ def test_full_offload_takes_no_lease_from_the_table_and_never_repeats_one(torch)
 def test_step_tensors_follow_device_lengths_at_the_same_addresses(torch) -> None:
     from avsg.mindie.step_tensors import StepTensors
 
-    step = StepTensors(4, 2, 256, "cpu")
+    step = StepTensors(4, 2, 256, TOP_K, "cpu")
     step.update(torch.tensor([3, -1, 1], dtype=torch.int32), torch.tensor([10, 7, 0], dtype=torch.int32))
     names = ("rows", "verified_lens", "kv_lens", "block_table", "positions", "entries")
     before = {name: getattr(step, name).data_ptr() for name in names}

@@ -40,25 +40,13 @@ class LayerGroup:
         self.load_counters, self.store_counters = (
             torch.zeros((len(self.layers), 2), dtype=torch.int32, device=device) for _ in range(2)
         )
-        self._topk = torch.full(
-            (max_entries * config.num_queries, config.top_k), -1, dtype=torch.int32, device=device
-        )
         self.plan: TorchPlan | None = None
 
     def match(
         self, topk_tokens: torch.Tensor, seq_lens: torch.Tensor, leases: torch.Tensor, step: StepTensors
     ) -> TorchPlan:
-        """One match for all layers. topk_tokens int32 [T, 1, K], tokens of entry e at e*Q to e*Q + Q - 1.
-
-        T past B * Q are padding tokens of the engine. Where T is less (a captured size that Q does not
-        divide), the missing queries belong to padding entries and stay empty.
-        """
-        queries = step.num_entries * step.num_queries
-        topk = topk_tokens.view(-1, topk_tokens.shape[-1])
-        if topk.shape[0] < queries:
-            self._topk[: topk.shape[0]].copy_(topk)
-            topk = self._topk
-        entries = topk[:queries].view(step.num_entries, step.num_queries, -1)
+        """One match for all layers. topk_tokens int32 [T, 1, K], tokens of entry e at e*Q to e*Q + Q - 1."""
+        entries = step.topk_of_entries(topk_tokens)
         self.plan = self.pool.match(entries, step.verified_lens, seq_lens, leases, step.rows)
         return self.plan
 

@@ -86,7 +86,7 @@ class Runtime:
         self.max_entries = max_entries or engine.max_requests
         memory = {"dtype": layout.dtype, "device": self.device}
         self.rows = RequestRows(settings.rows, reset_pools=self._reset_pools)
-        self.step = StepTensors(self.max_entries, self.num_queries, settings.slots, self.device)
+        self.step = StepTensors(self.max_entries, self.num_queries, settings.slots, engine.top_k, self.device)
         self.staging = Staging(
             max(prefill_tokens, self.max_entries * self.num_queries),
             layout.dims,

@@ -12,15 +12,15 @@ DEVICE_BLOCK_SIZE = 128  # slots in a block of device_kv, as npu_sparse_flash_at
 class StepTensors:
     """Rows, lengths, block table and new positions of one decode step, derived on the device.
 
-    max_entries: the most batch entries of a step. num_queries: Q of every entry. num_slots: S. Contents
-    change with every update, addresses do not, so a captured graph replays an update. int32:
+    max_entries: the most batch entries of a step. num_queries: Q of every entry. num_slots: S. top_k: K.
+    Contents change with every update, addresses do not, so a captured graph replays an update. int32:
     rows [B] (-1: inactive), verified_lens [B] (seq_len - Q + 1), kv_lens [B] (S where active, else 0: what
     attention may read), block_table [B, S/128] (a row's blocks of device_kv), positions [B * Q] (the tokens
     that this step writes) and entries [B * Q] (their batch entry, -1: nothing to write).
     """
 
     def __init__(
-        self, max_entries: int, num_queries: int, num_slots: int, device: torch.device | str
+        self, max_entries: int, num_queries: int, num_slots: int, top_k: int, device: torch.device | str
     ) -> None:
         self.num_queries, self.num_slots = num_queries, num_slots
         blocks = num_slots // DEVICE_BLOCK_SIZE
@@ -34,6 +34,7 @@ class StepTensors:
         self._rows, self._verified_lens, self._kv_lens = (zeros(max_entries) for _ in range(3))
         self._block_table = zeros(max_entries, blocks)
         self._positions, self._entries = (zeros(max_entries, num_queries) for _ in range(2))
+        self._topk = zeros(max_entries * num_queries, top_k)
         self._entry, self._query, self._block = upto(max_entries), upto(num_queries), upto(blocks)
         self._set_size(0)
 
@@ -53,6 +54,18 @@ class StepTensors:
         self.positions.view(-1, self.num_queries).copy_(last + self._query)
         entry = torch.where(active, self._entry[: self.num_entries], -1)
         self.entries.view(-1, self.num_queries).copy_(entry.unsqueeze(1))
+
+    def topk_of_entries(self, topk_tokens: torch.Tensor) -> torch.Tensor:
+        """The indexer's top-k int32 [T, 1, K] by entry, [B, Q, K].
+
+        T past B * Q are padding tokens of the engine. Where T is less (a captured size that Q does not
+        divide), the missing queries belong to a padding entry.
+        """
+        queries, topk = self.num_entries * self.num_queries, topk_tokens.view(-1, topk_tokens.shape[-1])
+        if topk.shape[0] < queries:
+            self._topk[: topk.shape[0]].copy_(topk)
+            topk = self._topk
+        return topk[:queries].view(self.num_entries, self.num_queries, -1)
 
     def _set_size(self, num_entries: int) -> None:
         self.num_entries = num_entries
