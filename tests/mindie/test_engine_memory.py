@@ -19,13 +19,21 @@ SHAPE = ModelShape(
 )
 
 
-def make_runtime(host_gib: float | None = None):
+def make_runtime(host_gib: float | None = None, landing_blocks: int = 0):
     """Layers 0 and 1 with indexers, 2 shares the second's; layer 3 is the draft layer."""
     torch = pytest.importorskip("torch", reason="needs torch: pip install torch==2.13.0")
     from avsg.mindie.runtime import KvLayout, Runtime
 
     facts = EngineFacts(top_k=8, max_requests=2, max_seq_len=64, num_queries=2, block_size=BLOCK)
-    sizing = size_kv(SHAPE, requests=2, context=64, num_slots=128, num_queries=2, block_size=BLOCK)
+    sizing = size_kv(
+        SHAPE,
+        requests=2,
+        context=64,
+        num_slots=128,
+        num_queries=2,
+        block_size=BLOCK,
+        landing_blocks=landing_blocks,
+    )
     settings = Settings(rows=2, slots=128, huge_pages=False, host_gib=host_gib)
     layout = KvLayout([[0], [1, 2]], *DIMS, torch.bfloat16, BLOCK)
     return Runtime(settings, facts, layout, sizing=sizing)
@@ -120,6 +128,18 @@ def test_blocks_are_bounded_by_host_memory(runtime) -> None:
     assert count_blocks(100 * block).num_npu_blocks == 5
     with pytest.raises(ValueError, match="request at its full length takes 4"):
         count_blocks(3 * block)
+
+
+def test_a_decoder_node_keeps_room_for_the_landing_buffer(runtime, monkeypatch) -> None:
+    """MindIE measures before the buffer is there, and would give all that is left to blocks."""
+    monkeypatch.setattr(engine_memory, "LANDING_BLOCKS", 2)
+    decoder = make_runtime(landing_blocks=2)
+    active.activate(decoder)
+    block, landing = runtime.sizing.hbm_block_bytes, decoder.sizing.landing_bytes
+    assert count_blocks(landing + 5 * block).num_npu_blocks == 5
+    engine_memory.wrap_allocate(None)(make_pool(5, separate=True))
+    tensors = [tensor for layer in engine_memory._landing.layers for tensor in layer]
+    assert landing == sum(tensor.nbytes for tensor in tensors) + len(tensors) * 2 * 2**20
 
 
 def test_the_nz_format_is_refused(runtime) -> None:

@@ -9,13 +9,13 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 from .active import find_runtime
+from .sizing import LANDING_BLOCKS
 
 if TYPE_CHECKING:
     import torch
 
     from .landing import Landing
 
-LANDING_BLOCKS = 16  # KV blocks that are pulled at a time with PD separation
 NOPE, ROPE, INDEX = 0, 1, 3  # model_id of a cache in MindIE's SeparateDeploymentWorker
 _landing: Landing | None = None
 
@@ -54,8 +54,9 @@ def wrap_settings_init(stock: Callable) -> Callable:
         if self.num_npu_blocks > 1:  # MindIE warms up with the memory of exactly one block
             gib = runtime.settings.host_gib
             host_bytes = None if gib is None else int(gib * 2**30)
+            left = self.npu_mem - runtime.sizing.landing_bytes  # allocated with the blocks, not before
             self.num_npu_blocks = runtime.sizing.num_blocks(
-                hbm_bytes=self.npu_mem, host_bytes=host_bytes, fixed_allocated=True
+                hbm_bytes=left, host_bytes=host_bytes, fixed_allocated=True
             )
 
     return __init__

@@ -15,6 +15,8 @@ from .glm import layer_groups
 from .settings import EngineFacts, Settings
 
 GIB = 1 << 30
+LANDING_BLOCKS = 16  # KV blocks that a decoder node pulls from a prefill node at a time
+_LANDING_ALIGNMENT = 2 << 20  # bytes that MindIE adds to each tensor that KV is pulled into
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,13 @@ class KvSizing:
     staging_bytes     = staging_tokens * r                   one buffer, used by every layer in turn: a step's
                         new rows (R * Q), or the prompts of a prefill step, each in whole blocks
     workspace_bytes   = G * (CANN_WORKSPACE_BYTES + WORKSPACE_BYTES), as avsg_sizes says on an NPU
+    landing_bytes     = (L + D) * (16 * B * (r + x) + 3 * 2 MiB)    on a decoder node, else 0: the buffer that
+                        KV of a prefill node is pulled into, three aligned tensors a layer
     blocks_needed     = requests * ceil(context / B)
 
     Assumed: the adapter's allocator leaves `shared` layers without an indexer cache, so they cost no HBM a
     block (stock MindIE, which has no shared layers, allocates one for every layer). Not counted: weights,
-    activations, graphs, a few MB of step tensors, the rounding of allocators, and the landing buffer of KV
-    that is pulled from prefill nodes (16 blocks of stock_block_bytes).
+    activations, graphs, a few MB of step tensors, and the rounding of allocators.
     """
 
     host_block_bytes: int
@@ -108,6 +111,7 @@ class KvSizing:
     plan_bytes: int
     staging_bytes: int
     workspace_bytes: int
+    landing_bytes: int
     staging_tokens: int
     blocks_per_request: int
     blocks_needed: int
@@ -121,6 +125,7 @@ class KvSizing:
             + self.plan_bytes
             + self.staging_bytes
             + self.workspace_bytes
+            + self.landing_bytes
         )
 
     @property
@@ -176,12 +181,14 @@ def size_kv(
     block_size: int = 128,
     max_prefill_tokens: int = 8192,
     max_prefill_requests: int = 50,
+    landing_blocks: int = 0,
 ) -> KvSizing:
     """What `requests` sequences of `context` tokens take on one rank.
 
     rows: of each pool, as many as requests unless given. context counts the prompt, the output and the
     drafts. max_prefill_tokens and max_prefill_requests: of a prefill step; 0 on a node that only decodes.
-    ValueError: sizes that PoolConfig refuses, or less than one request, token or block.
+    landing_blocks: pulled from a prefill node at a time. ValueError: sizes that PoolConfig refuses, or less
+    than one request, token or block.
     """
     rows = requests if rows is None else rows
     for name, value in (("requests", requests), ("context", context), ("block_size", block_size)):
@@ -198,15 +205,18 @@ def size_kv(
     staging_tokens = -(-max(prompts, rows * num_queries) // block_size) * block_size
     plan_items = sum(map(prod, plan_shapes(rows, num_queries, shape.top_k).values()))
     per_request = -(-context // block_size)
+    layers = shape.num_layers + drafts
+    landing = layers * (landing_blocks * block_size * (row + index) + 3 * _LANDING_ALIGNMENT)
     return KvSizing(
         host_block_bytes=shape.num_layers * block_size * row,
         hbm_block_bytes=block_size * (shape.num_groups * index + drafts * (row + index)),
-        stock_block_bytes=(shape.num_layers + drafts) * block_size * (row + index),
+        stock_block_bytes=layers * block_size * (row + index),
         device_kv_bytes=shape.num_layers * rows * config.num_slots * row,
         state_bytes=shape.num_groups * rows * layout.state_stride_bytes(config.num_slots),
         plan_bytes=shape.num_groups * 4 * plan_items,
         staging_bytes=staging_tokens * row,
         workspace_bytes=shape.num_groups * (CANN_WORKSPACE_BYTES + layout.WORKSPACE_BYTES),
+        landing_bytes=landing if landing_blocks else 0,
         staging_tokens=staging_tokens,
         blocks_per_request=per_request,
         blocks_needed=requests * per_request,
@@ -226,6 +236,7 @@ def size_rank(
     MindIE warms up with as many prompts as a decode step has requests, which may be more than a prefill step
     takes (Generator._get_request_lengths_by_dp).
     """
+    decoder = engine.role == "decoder"
     return size_kv(
         shape,
         requests=engine.max_requests,
@@ -234,8 +245,9 @@ def size_rank(
         num_queries=engine.num_queries,
         rows=settings.rows,
         block_size=engine.block_size,
-        max_prefill_tokens=0 if engine.role == "decoder" else max_prefill_tokens,
+        max_prefill_tokens=0 if decoder else max_prefill_tokens,
         max_prefill_requests=max(max_prefill_requests, engine.max_requests),
+        landing_blocks=LANDING_BLOCKS if decoder else 0,
     )
 
 
