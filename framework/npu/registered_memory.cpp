@@ -3,7 +3,9 @@
 // 5.10 can register pinned memory of aclrtMallocHost only, newer ones any pages; huge pages need the latter.
 #include <sys/mman.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -16,7 +18,8 @@
 namespace sparse_gather {
 namespace {
 
-constexpr uint64_t kRegisteredPageBytes = 4096;
+// CANN documents pages of 4 KiB; the driver asks for those of the kernel, 64 KiB on some ARM systems.
+uint64_t PageBytes() { return static_cast<uint64_t>(std::max(sysconf(_SC_PAGESIZE), 4096L)); }
 
 bool RegistersAnyPages() {
   utsname system = {};
@@ -28,12 +31,12 @@ bool RegistersAnyPages() {
 
 // aclrtMallocHost promises less than a page of alignment and no zeros.
 int AllocatePinned(const AclApi& acl, int64_t bytes, HostBlock* block) {
-  block->bytes =
-      (static_cast<uint64_t>(bytes) + kRegisteredPageBytes - 1) / kRegisteredPageBytes * kRegisteredPageBytes;
-  const int32_t code = acl.malloc_host(&block->base, block->bytes + kRegisteredPageBytes);
+  const uint64_t page = PageBytes();
+  block->bytes = (static_cast<uint64_t>(bytes) + page - 1) / page * page;
+  const int32_t code = acl.malloc_host(&block->base, block->bytes + page);
   if (code != 0) return FailAcl(acl, "aclrtMallocHost", code);
-  const uint64_t past = reinterpret_cast<uintptr_t>(block->base) % kRegisteredPageBytes;
-  block->host = static_cast<char*>(block->base) + (past == 0 ? 0 : kRegisteredPageBytes - past);
+  const uint64_t past = reinterpret_cast<uintptr_t>(block->base) % page;
+  block->host = static_cast<char*>(block->base) + (past == 0 ? 0 : page - past);
   std::memset(block->host, 0, block->bytes);
   return AVSG_OK;
 }

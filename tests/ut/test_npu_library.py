@@ -161,7 +161,9 @@ for name in CALLS:
 def fake_kernel(folder: Path) -> Path:
     """A library to preload, which makes the kernel's version FAKE_KERNEL."""
     shim, source = folder / "fake_kernel.so", fake_cann.SOURCES / "fake_kernel.cpp"
-    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", str(source), "-o", str(shim)], check=True)
+    subprocess.run(
+        ["g++", "-std=c++17", "-shared", "-fPIC", str(source), "-o", str(shim), "-ldl"], check=True
+    )
     return shim
 
 
@@ -191,6 +193,18 @@ except MemoryError as error:
 """
     old = {"FAKE_OLD_KERNEL": "1"} if kernel.startswith(("4.", "5.10")) else {}
     check(code, {**tree, "LD_PRELOAD": str(shim), "FAKE_KERNEL": kernel, **old})
+
+
+def test_pinned_memory_is_whole_pages_of_a_kernel_with_pages_of_64_kib(tree, tmp_path) -> None:
+    """As on ARM systems with Linux 4.19: the driver refuses memory that is not at a page of the kernel."""
+    code = """
+for num_bytes in (1, 4096, 65537):
+    host, alias = host_alloc(num_bytes)
+    assert host % 65536 == 0 and not any((ctypes.c_char * num_bytes).from_address(host).raw)
+    library.call("avsg_host_free", host)
+"""
+    pages = {"FAKE_KERNEL": "4.19.90", "FAKE_OLD_KERNEL": "1", "FAKE_PAGE_BYTES": "65536"}
+    check(code, {**tree, "LD_PRELOAD": str(fake_kernel(tmp_path)), **pages})
 
 
 def test_a_fork_leaves_mapped_host_memory_to_the_parent(tree, tmp_path) -> None:

@@ -137,7 +137,10 @@ int32_t aclrtFreeHost(void* host) {
 int32_t aclrtHostRegister(void* host, uint64_t bytes, int32_t type, void** alias) {
   if (const int32_t code = FakePlanned("aclrtHostRegister")) return code;
   const uintptr_t address = reinterpret_cast<uintptr_t>(host);
-  if (type != 0 || address % 4096 != 0) return FakeError(107000, "host memory is not at a page");
+  const char* page = std::getenv("FAKE_PAGE_BYTES");
+  const uint64_t page_bytes = page == nullptr ? 4096 : std::strtoull(page, nullptr, 10);
+  if (type != 0 || address % page_bytes != 0 || bytes % page_bytes != 0)
+    return FakeError(107000, "host memory is not whole pages");
   const char* most = std::getenv("FAKE_MOST_HOST_BYTES");
   if (most != nullptr && bytes > std::strtoull(most, nullptr, 10)) return FakeError(207001, "too many pages");
   const char* kernel = std::getenv("FAKE_OLD_KERNEL");  // one that registers pinned memory only
