@@ -105,7 +105,10 @@ def test_a_toolkit_that_was_not_sourced_gets_its_source_line(tmp_path: Path) -> 
     )
     only = doctor_cann.check_cann(None, (f"{tmp_path}/nnae/set_env.sh",))
     assert only.advice.endswith(f"source {tmp_path}/nnae/set_env.sh")
-    assert "install CANN" in doctor_cann.check_cann(None, ()).advice
+    (tmp_path / "mindie").mkdir()
+    (tmp_path / "mindie" / "set_env.sh").touch()  # not of a CANN
+    for patterns in ((), (f"{tmp_path}/mindie/set_env.sh",)):
+        assert "install CANN" in doctor_cann.check_cann(None, patterns).advice
     for home in ("cann-8.5.0", "user99/ascend-toolkit/latest"):
         script = tmp_path / home.removesuffix("/latest") / "set_env.sh"
         assert doctor_cann.source_line(str(tmp_path / home), ()) == f"source {script}"

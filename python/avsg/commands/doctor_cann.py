@@ -111,15 +111,18 @@ def compiler_version(home: str | os.PathLike[str]) -> str | None:
     return info_value([Path(home) / "compiler" / "version.info"], "Version")
 
 
-def newest_script(patterns: Sequence[str] = TOOLKITS) -> tuple[str, str | None] | None:
-    """set_env.sh of the newest CANN in the usual places with its version; one with a compiler comes first."""
+def newest_script(patterns: Sequence[str] = TOOLKITS) -> tuple[str, str] | None:
+    """set_env.sh of the newest CANN in the usual places with its version; one with a compiler comes first.
+
+    Other software, such as MindIE, has a set_env.sh beside them.
+    """
     found = []
-    for path in sorted(path for pattern in patterns for path in glob.glob(os.path.expanduser(pattern))):
-        folder = os.path.dirname(path)
-        homes = [home for home in (folder, os.path.join(folder, "latest")) if cann_version(home)]
-        version = cann_version(homes[0]) if homes else None
-        whole = any(glob.glob(os.path.join(glob.escape(home), "*-linux/ascend_toolkit*")) for home in homes)
-        found.append((whole, numbers(version or ""), path, version))
+    for path in (path for pattern in patterns for path in glob.glob(os.path.expanduser(pattern))):
+        for home in (os.path.dirname(path), os.path.join(os.path.dirname(path), "latest")):
+            version = cann_version(home)
+            if version:
+                whole = bool(glob.glob(os.path.join(glob.escape(home), "*-linux", "ascend_toolkit*")))
+                found.append((whole, numbers(version), path, version))
     return max(found)[2:] if found else None
 
 
