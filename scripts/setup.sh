@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by demo.sh, test.sh and check.sh: enters the source tree and defines set_up, which makes .venv with AVSG built and
 # installed there. A second run only rebuilds what changed.
+# shellcheck shell=bash
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -47,7 +48,7 @@ set_up_beside() {
 # set_up_mindspore: makes .venv-ms with MindSpore (0.75 GB to fetch, once). Returns 3 and says why where MindSpore has no
 # wheel.
 set_up_mindspore() {
-  if ! python3 -c 'import platform, sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))'; then
+  if ! python3 -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))'; then
     printf 'MindSpore has no wheel for %s: its tests are skipped; use Python 3.10 to 3.12.\n' "$(python3 -V)" >&2
     return 3
   fi
@@ -68,9 +69,9 @@ set_up_torch() {
     return 3
   fi
   # shellcheck disable=SC2086  # two packages or none
-  set_up_beside .venv-torch --editable ".[test]" ${MINDIE_LLM_HOME:+transformers psutil} &&
-    $python -m avsg.torch_ops >/dev/null || {
+  if ! set_up_beside .venv-torch --editable ".[test]" ${MINDIE_LLM_HOME:+transformers psutil} ||
+    ! $python -m avsg.torch_ops >/dev/null; then
     printf 'AVSG could not be installed beside torch, so its tests did not run: see the lines above.\n' >&2
     return 1
-  }
+  fi
 }

@@ -7,35 +7,38 @@ set_up test
 set_up_mindspore &  # downloads while other tests run
 mindspore=$!
 
-failed=0
 # run VENV ARGUMENT...: pytest, where it is no failure that -k leaves no test
 run() {
   local venv=$1 status=0
   shift
   "$venv/bin/python" -m pytest -q "$@" || status=$?
-  [ "$status" = 0 ] || [ "$status" = 5 ] || failed=1
+  [ "$status" = 5 ] || return "$status"
 }
 
-# is_ready JOB: waits for a set-up; false where its tests cannot run
-is_ready() {
+run_torch() {
   local status=0
-  wait "$1" || status=$?
-  [ "$status" = 0 ] || [ "$status" = 3 ] || failed=1  # 3: not for this machine, as it has said
-  [ "$status" = 0 ]
+  set_up_torch || status=$?
+  case $status in
+    0) run .venv-torch -m torch tests/st tests/mindie "$@" ;;
+    3) ;;  # no torch for this machine, as said above
+    *) return 1 ;;
+  esac
 }
 
-run .venv -m "not mindspore and not torch" "$@"
-mindspore_ready=0
-is_ready "$mindspore" && mindspore_ready=1
-set_up_torch &  # after MindSpore's: both build in build/
+failed=0
+run .venv -m "not mindspore and not torch" "$@" || failed=1
+status=0
+wait "$mindspore" || status=$?
+run_torch "$@" >build/torch_tests.log 2>&1 &  # only now: MindSpore's set-up builds in build/ too
 torch=$!
-if [ "$mindspore_ready" = 1 ]; then
-  for file in tests/st/test_mindspore_*.py; do
-    # a process for each file: MindSpore's launch mode can only be chosen before its first operator
-    run .venv-ms "$file" "$@"
-  done
-fi
-if is_ready "$torch"; then
-  run .venv-torch -m torch tests/st tests/mindie "$@"
-fi
+case $status in
+  0) # a process for each file: MindSpore's launch mode can only be chosen before its first operator
+    for file in tests/st/test_mindspore_*.py; do
+      run .venv-ms "$file" "$@" || failed=1
+    done ;;
+  3) ;;  # no MindSpore for this Python, as said above
+  *) failed=1 ;;
+esac
+wait "$torch" || failed=1
+cat build/torch_tests.log
 exit "$failed"

@@ -79,6 +79,8 @@ def test_meta_tensors_give_the_same_refusals():
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_compiled_step_equals_the_reference(backend):
     """One graph for all steps: store, step with fresh rows, and what attention reads, in this order."""
+    if backend == "inductor" and " " in torch.__file__:
+        pytest.skip("inductor's compiler commands split a path with a space: run the tests elsewhere")
     steps, pool = Steps(8), TorchPool(CONFIG)
     device_kv = [pool.device_kv(host) for host in steps.host_kv]
     graphs = torch._dynamo.testing.CompileCounterWithBackend(backend)
