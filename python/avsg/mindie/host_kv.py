@@ -66,6 +66,7 @@ class HostKv:
             dtype,
         )
         shapes = [(num_blocks, block_size, 1, dim) for dim in (nope_dim, rope_dim)]
+        self._device = torch.device(device)
         self.total_bytes = (
             num_layers * num_blocks * block_size * (nope_dim + rope_dim) * torch.empty((), dtype=dtype).nbytes
         )
@@ -90,7 +91,12 @@ class HostKv:
         ]
 
     def close(self) -> None:
-        """Gives the memory up; it is freed with the last tensor on it. May be called again."""
+        """Gives the memory up after the steps that the device has queued; freed with the last tensor on it.
+
+        May be called again.
+        """
+        if self._layers is not None and self._device.type != "cpu":
+            getattr(torch, self._device.type).synchronize(self._device)
         self._layers = None
 
     def _open(self) -> list[tuple[torch.Tensor, ...]]:
