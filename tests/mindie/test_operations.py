@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +21,12 @@ pytestmark = pytest.mark.torch
 
 ENGINE = EngineFacts(top_k=16, max_requests=2, max_seq_len=128)
 LAYERS, LENGTH = 3, 60
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No wait before a row is called wrong."""
+    monkeypatch.setattr("avsg.mindie.shadow.SETTLE_SECONDS", 0.0)
 
 
 class Served:
@@ -120,6 +127,16 @@ def test_the_metrics_file_is_written_at_its_period_with_gauges(tmp_path: Path) -
     served.now = 10.0
     served.operations.tick()
     assert 'avsg_steps_total{rank="0"} 2' in (tmp_path / "avsg-0.prom").read_text()
+
+
+def test_the_background_thread_opens_no_other_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch gives a new thread device 0, where each rank would take memory of the first."""
+    served, chosen = Served(), []
+    chip = SimpleNamespace(type="chip", index=5)
+    monkeypatch.setattr(torch, "chip", SimpleNamespace(set_device=chosen.append), raising=False)
+    served.runtime.device = chip
+    served.operations.tick()
+    assert chosen == [chip]
 
 
 def test_the_background_thread_does_what_tick_does_and_the_log_says_what_is_served(

@@ -25,6 +25,12 @@ pytestmark = pytest.mark.torch
 SLOTS, TOP_K, LENGTH = 128, 16, 100
 
 
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No wait before a row is called wrong."""
+    monkeypatch.setattr("avsg.mindie.shadow.SETTLE_SECONDS", 0.0)
+
+
 class Served:
     """One layer's pool with host KV of random bytes; the sequence's row is row 1, entry 2 of the step."""
 
@@ -131,6 +137,15 @@ def test_a_sample_of_a_request_with_another_lease_is_discarded(leave: str) -> No
         served.rows.recompute("sequence")
     served.host_kv[0].fill_(1)  # its blocks belong to somebody else by now
     assert served.shadow.verify() is None and served.counts() == (0, 0, SAMPLE_ROWS)
+
+
+def test_a_request_whose_end_is_heard_of_late_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asynchronous MindIE prefills into a finished request's blocks a moment before it clears the request."""
+    served = Served()
+    assert served.take()
+    served.host_kv[0].fill_(1)
+    monkeypatch.setattr("avsg.mindie.shadow.time.sleep", lambda seconds: served.rows.finish(["sequence"]))
+    assert served.shadow.verify() is None and served.counts() == (0, 0, SAMPLE_ROWS) and not served.wrong
 
 
 def test_a_poisoned_row_is_discarded() -> None:

@@ -83,6 +83,9 @@ class Operations:
 
     def tick(self) -> None:
         """Reads the mode file, compares shadow samples, and writes the metrics file when it is time to."""
+        device = self._runtime.device
+        if device.type != "cpu":  # a new thread of torch starts on device 0
+            getattr(torch, device.type).set_device(device)
         self._read_mode()
         self.shadow.verify()
         if self._settings.metrics_file and self._clock() >= self._next_write:

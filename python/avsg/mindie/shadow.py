@@ -20,6 +20,7 @@ from .request_rows import RequestRows
 
 SAMPLE_ROWS = 8  # rows of one sample
 MOST_PENDING = 4  # samples that wait to be verified; more are not taken
+SETTLE_SECONDS = 2.0  # before a row is called wrong: the request may have ended, and its blocks been given on
 _log = logging.getLogger(__name__)
 
 
@@ -106,7 +107,8 @@ class ShadowCheck:
         row = owned.row
         start, stop = layout.slot_token_offset(), layout.slot_stamp_offset(self._num_slots)
         slot_tokens = state[row, start:stop].view(torch.int32)[: self._num_slots]
-        order = torch.rand(self._num_slots, generator=self._generator).to(state.device)
+        on_host = {"generator": self._generator, "pin_memory": state.device.type != "cpu"}
+        order = torch.rand(self._num_slots, **on_host).to(state.device, non_blocking=True)
         slots = torch.where(slot_tokens >= 0, order, -1.0).topk(min(SAMPLE_ROWS, self._num_slots)).indices
         taken = [
             slots,
@@ -150,13 +152,14 @@ class ShadowCheck:
         for host, device_rows in zip(sample.host_kv, sample.device_rows):
             host_rows = _bytes(host.flatten(0, 1))[torch.where(known, place, 0)]
             different += (host_rows != device_rows).sum(dim=1)
-        count = int(known.sum())
+        count, bad = int(known.sum()), (known & (different > 0)).nonzero().flatten().tolist()
+        if bad:
+            time.sleep(SETTLE_SECONDS)  # an engine may give blocks on before it says that a request has ended
         lease, poison = (int(sample.header[word]) for word in (layout.HEADER_LEASE, layout.HEADER_POISON))
         # after the host's rows were read: with the same lease, their blocks belonged to the request
         if poison or lease != sample.owned.lease or self._rows.find(sample.sequence) != sample.owned:
             self._metrics.count("shadow_rows_discarded", count)
             return ""
-        bad = (known & (different > 0)).nonzero().flatten().tolist()
         self._metrics.count("shadow_rows_compared", count)
         self._metrics.count("shadow_rows_wrong", len(bad))
         if not bad:
