@@ -148,25 +148,7 @@ def test_one_sequence_twice_in_a_step_is_refused() -> None:
         rows.lookup([1, 1])
 
 
-def test_leases_that_run_out_start_again_on_empty_pools(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_table, "_MAX_LEASE", 5)
-    resets = []
-    rows = RequestRows(2, reset_pools=lambda: resets.append(True))
-    rows.admit(1), rows.admit(2)
-    for _ in range(3):
-        rows.recompute(1)
-    assert not resets
-    rows.recompute(2)
-    got_rows, got_leases = rows.lookup([1, 2])
-    assert resets == [True] and sorted(got_rows.tolist()) == [0, 1] and len(set(got_leases.tolist())) == 2
-    rows.renew_all()
-    rows.renew_all()
-    assert resets == [True, True] and len(rows) == 2
-
-
-def test_leases_that_run_out_are_refused_where_no_pool_can_be_emptied(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_leases_that_run_out_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_table, "_MAX_LEASE", 2)
     rows = RequestRows(1)
     rows.admit(1)

@@ -81,7 +81,3 @@ class LayerGroup:
         if missing > 0:  # the engine's eager mode with padding gives one entry all padding tokens
             return torch.cat([slots, slots.new_full((missing, 1, slots.shape[-1]), -1)])
         return slots[:num_tokens]
-
-    def reset(self) -> None:
-        """Empties every row."""
-        self.pool.reset()

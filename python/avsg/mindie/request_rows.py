@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 
@@ -27,20 +27,12 @@ class RequestRows:
     A sequence gets a new lease with every admission, resume, recompute and fork, and every sequence gets one
     with renew_all (after warm-up, graph capture, a change of mode or of weights). Released on finish,
     preemption and abort. num_rows: rows of the pools. dummy_sequences: ids that the engine gives to entries
-    without a request. reset_pools: empties every row of every pool; with it, leases that run out after
-    2^31 - 1 start again from 1, without it that is an OverflowError. Every method may be called from any
-    thread.
+    without a request. Any thread may call any method. OverflowError: leases run out, after 2^31 - 1.
     """
 
-    def __init__(
-        self,
-        num_rows: int,
-        dummy_sequences: Iterable[Hashable] = (DUMMY_SEQUENCE,),
-        reset_pools: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, num_rows: int, dummy_sequences: Iterable[Hashable] = (DUMMY_SEQUENCE,)) -> None:
         self._table = RowTable(num_rows)
         self._dummies = frozenset(dummy_sequences)
-        self._reset_pools = reset_pools
         self._last_step: dict[Hashable, int] = {}  # owners, with the step that named them last
         self._step = 0
         self._lock = threading.RLock()
@@ -55,7 +47,7 @@ class RequestRows:
                     "gives it row -1."
                 )
             try:
-                owned = self._leased(lambda: self._table.admit(key))
+                owned = self._table.admit(key)
             except RowTableFull as error:
                 raise NoFreeRow(str(error)) from None
             self._last_step[key] = self._step
@@ -110,7 +102,7 @@ class RequestRows:
         with self._lock:
             if key not in self._table:
                 return self.admit(key)
-            self._leased(lambda: self._table.renew(key))
+            self._table.renew(key)
             return self._table[key]
 
     def fork(self, parent: Hashable, child: Hashable) -> Ownership:
@@ -130,7 +122,7 @@ class RequestRows:
     def renew_all(self) -> None:
         """New leases for all, so that every row's next step starts from a reset."""
         with self._lock:
-            self._leased(lambda: self._table.renew_all())
+            self._table.renew_all()
 
     def lookup(self, sequences: Iterable[Hashable], size: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """(rows, leases) of a step's entries, int32 [size] (default: as many as sequences).
@@ -185,19 +177,6 @@ class RequestRows:
                 self._table.release(key)
                 del self._last_step[key]
             return len(owners)
-
-    def _leased(self, action: Callable[[], object]) -> object:
-        """`action`, which takes leases; when they run out, again on empty pools with leases from 1."""
-        try:
-            return action()
-        except OverflowError:
-            if self._reset_pools is None:
-                raise
-            self._reset_pools()
-            owners, self._table = list(self._last_step), RowTable(self.capacity)
-            for key in owners:
-                self._table.admit(key)
-            return action()
 
 
 def _key(sequence: Hashable) -> Hashable:

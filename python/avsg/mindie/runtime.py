@@ -16,9 +16,9 @@ from .host_kv import HostKv
 from .layer_group import LayerGroup
 from .metrics import Metrics
 from .request_rows import RequestRows
-from .settings import EngineFacts, Settings
+from .settings import DEVICE_BLOCK_SIZE, EngineFacts, Settings
 from .sizing import KvSizing
-from .step_tensors import DEVICE_BLOCK_SIZE, Staging, StepTensors
+from .step_tensors import Staging, StepTensors
 
 if TYPE_CHECKING:
     from .operations import Operations
@@ -85,7 +85,7 @@ class Runtime:
         self.num_queries = engine.num_queries
         self.max_entries = max_entries or engine.max_requests
         memory = {"dtype": layout.dtype, "device": self.device}
-        self.rows = RequestRows(settings.rows, reset_pools=self._reset_pools)
+        self.rows = RequestRows(settings.rows)
         self.step = StepTensors(self.max_entries, self.num_queries, settings.slots, engine.top_k, self.device)
         self.staging = Staging(
             max(prefill_tokens, self.max_entries * self.num_queries),
@@ -133,10 +133,6 @@ class Runtime:
         """After warm-up and graph capture: no sequence of theirs keeps a row, and none keeps a lease."""
         self.rows.release_all()
         self.metrics.reset()
-
-    def _reset_pools(self) -> None:
-        for group in self.groups:
-            group.reset()
 
     def offloads(self, layer: int) -> bool:
         """Whether a layer's KV is in host memory; the draft layer's is not."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-DEVICE_BLOCK_SIZE = 128  # slots in a block of device_kv, as npu_sparse_flash_attention sees it
+from .settings import DEVICE_BLOCK_SIZE
 
 
 class StepTensors:
