@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# A shell that turns into Python, whose path may hold spaces. {names}: the chips as the tool lists them. An A3 is Ascend910 there.
+# A shell that becomes Python, whose path may hold spaces. {names}: chips as the tool lists them; an A3 is Ascend910.
 SMI = """#!/bin/sh
 "exec" "{python}" "$0" "$@"
 import sys
