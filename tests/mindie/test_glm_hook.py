@@ -40,7 +40,7 @@ def test_the_installed_line_wraps_mindies_router_when_its_models_are_imported(
     """As Python does it at its start: site executes the import lines of .pth files in site-packages."""
     site_packages = tmp_path / "site-packages"
     site_packages.mkdir()
-    assert hook.install(site_packages).read_text().startswith("import avsg")
+    assert hook.install(site_packages).read_text().startswith("import ")
     code = (
         f"import site; site.addsitedir({str(site_packages)!r}); site.addsitedir({str(site_packages)!r})\n"
         "print('mindie_llm' in sys.modules)\n"
@@ -82,3 +82,20 @@ def test_a_process_without_mindie_is_not_disturbed() -> None:
         "except ModuleNotFoundError as error:\n    print(error.name)\n"
     )
     assert run(code) in ("mindie_llm\n", "mindie_llm.runtime\n")
+
+
+def test_a_python_that_does_not_see_avsg_starts_as_ever(tmp_path: Path) -> None:
+    """AVSG is on PYTHONPATH where its set_env.bash was sourced; the line is read by every process."""
+    hook.install(tmp_path)
+    code = f"import site; site.addsitedir({str(tmp_path)!r}); print('fine')"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("fine\n", "")
+
+
+def test_site_packages_that_cannot_be_written_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(hook.sysconfig, "get_paths", lambda: {"purelib": str(tmp_path / "none")})
+    with pytest.raises(SystemExit, match="2"):
+        hook.main(["install"])
+    assert "none cannot be written (No such file or directory)" in " ".join(capsys.readouterr().err.split())

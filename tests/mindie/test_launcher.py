@@ -113,6 +113,9 @@ def test_install_command_prints_the_line_that_puts_it_first(
     with pytest.raises(SystemExit) as caught:
         launcher.main(["install", str(tmp_path / "bin")])
     assert caught.value.code == 2 and "name another folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        launcher.main(["install", str(tmp_path / "bin" / launcher.PROGRAM)])
+    assert "cannot be written (File exists): name another folder" in capsys.readouterr().err
 
 
 def test_check_says_which_program_starts(

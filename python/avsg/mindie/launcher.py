@@ -143,6 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         target = install(options.directory.absolute())
     except ValueError as error:
         parser.error(str(error))
+    except OSError as error:
+        parser.error(f"{options.directory} cannot be written ({error.strerror}): name another folder.")
     print(f"# {target} is written. In the shell that starts mindie_llm_server:")
     print(f'export PATH="{target.parent}:$PATH"')
     return 0

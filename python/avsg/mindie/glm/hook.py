@@ -22,6 +22,10 @@ from types import ModuleType
 from .router import wrap_get_router_ins
 
 MODULE, NAME, FILE = "mindie_llm.runtime.models", "get_router_ins", "avsg_glm.pth"
+_LINE = (  # nothing where AVSG is not on the path: its set_env.bash was not sourced, or it was uninstalled
+    "import importlib.util; importlib.util.find_spec('avsg') "
+    "and importlib.import_module('avsg.mindie.glm.hook').add()\n"
+)
 
 
 class _Finder(MetaPathFinder):
@@ -65,7 +69,7 @@ def _wrap(module: ModuleType) -> None:
 def install(directory: Path) -> Path:
     """Writes FILE into a site-packages directory; returns its path."""
     path = directory / FILE
-    path.write_text("import avsg.mindie.glm.hook; avsg.mindie.glm.hook.add()\n")
+    path.write_text(_LINE)
     return path
 
 
@@ -74,11 +78,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m avsg.mindie.glm.hook", description=__doc__)
     parser.add_argument("action", choices=("install", "remove"))
     directory = Path(sysconfig.get_paths()["purelib"])
-    if parser.parse_args(arguments).action == "install":
-        print(f"{install(directory)} is written: from its next start MindIE's server knows glm_moe_dsa.")
-    else:
-        (directory / FILE).unlink(missing_ok=True)
-        print(f"{directory / FILE} is gone.")
+    try:
+        if parser.parse_args(arguments).action == "install":
+            print(f"{install(directory)} is written: from its next start MindIE's server knows glm_moe_dsa.")
+        else:
+            (directory / FILE).unlink(missing_ok=True)
+            print(f"{directory / FILE} is gone.")
+    except OSError as error:
+        parser.error(
+            f"{directory} cannot be written ({error.strerror}): run this as the owner of that Python."
+        )
     return 0
 
 
