@@ -46,20 +46,24 @@ choose_target() {
 }
 
 unsourced_toolkit() {
-  local script
+  local script folder
   for script in "${HOME-}"/Ascend/*/set_env.sh /usr/local/Ascend/*/set_env.sh; do
-    [ ! -f "$script" ] || { printf '; for NPUs run: source %s' "$script" && return; }
+    folder=${script%/*}
+    [ -f "$script" ] || continue
+    # MindIE and others have a set_env.sh there too, but no compiler
+    [ ! -d "$folder/compiler" ] && [ ! -d "$folder/latest/compiler" ] ||
+      { printf '; for NPUs run: source %s' "$script" && return; }
   done
 }
 
 read_cann_version() { # TOOLKIT: sets cann_version, empty if it is none
-  local file
-  for file in "$1"/*-linux/ascend_toolkit_install.info "$1/compiler/version.info"; do
-    [ -f "$file" ] || continue
-    cann_version=$(sed -n 's/^[Vv]ersion *= *\([0-9A-Za-z.]*\).*/\1/p' "$file" | head -n 1)
-    [ -z "$cann_version" ] || return 0
-  done
-  cann_version=
+  cann_version=$(first_value '[Vv]ersion' "$1"/*-linux/ascend_toolkit_install.info)
+  # The compiler counts its own versions, version_dir is the release.
+  [ -n "$cann_version" ] || cann_version=$(first_value version_dir "$1/compiler/version.info")
+}
+
+first_value() { # KEY FILE: the value of KEY in the file, nothing without either
+  sed -n "s/^$1 *= *\([0-9A-Za-z.]*\).*/\1/p" "${@:2}" 2>/dev/null | head -n 1 || true
 }
 
 check_kernel_compiler() {

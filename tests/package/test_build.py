@@ -207,7 +207,7 @@ def test_folder_that_is_no_toolkit_is_refused(scripts, tmp_path):
 
 def test_old_toolkit_is_refused(scripts, tmp_path):
     (tmp_path / "compiler").mkdir()
-    (tmp_path / "compiler" / "version.info").write_text("Version = 8.2.RC1\n")
+    (tmp_path / "compiler" / "version.info").write_text("Version=7.6.0\nversion_dir=8.2.RC1\n")
     assert refused(scripts, ASCEND_HOME_PATH=str(tmp_path)) == (
         "CANN 8.2.RC1 found, 8.3.RC1 or later is needed (it has no npu_op_package): install a newer toolkit "
         "and source its set_env.sh, or use --cpu.\n"
@@ -266,8 +266,11 @@ def test_unreachable_index_is_a_sentence(scripts, tmp_path):
 
 def test_toolkit_that_was_not_sourced_is_pointed_out(built, builder, tmp_path):
     script = tmp_path / "Ascend" / "cann" / "set_env.sh"
-    script.parent.mkdir(parents=True)
-    script.write_text("")
+    (script.parent / "latest" / "compiler").mkdir(parents=True)
+    other = tmp_path / "Ascend" / "before-cann" / "set_env.sh"  # as MindIE's
+    other.parent.mkdir()
+    for path in (script, other):
+        path.write_text("")
     variables = {"PATH": f"{builder}:{os.environ['PATH']}", "SOURCE_DATE_EPOCH": EPOCH, "HOME": str(tmp_path)}
     said = run(["bash", built / "scripts" / "build.sh"], env=environment(**variables)).stdout
     assert said.splitlines()[0] == CPU_LINE[:-2] + f"; for NPUs run: source {script}."

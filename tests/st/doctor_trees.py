@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# A shell that becomes Python, whose path may hold spaces. {names}: chips as the tool lists them; an A3 is Ascend910.
+# {names}: the chips as the tool lists them. An A3 is Ascend910 there. {python}: its path may hold spaces.
 SMI = """#!/bin/sh
 "exec" "{python}" "$0" "$@"
 import sys
