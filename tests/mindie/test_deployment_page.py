@@ -18,7 +18,7 @@ import avsg.mindie
 from avsg.cli import main
 from avsg.mindie import check_config
 from avsg.mindie.settings import Settings
-from avsg.mindie.sizing import GIB, MODELS, size_kv, sizing_table
+from avsg.mindie.sizing import GIB, LANDING_BLOCKS, MODELS, size_kv, sizing_table
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (Path(avsg.mindie.__file__).parent / "README.md").read_text()
@@ -42,6 +42,8 @@ def test_figures_in_the_text_follow_from_the_formula() -> None:
     assert f"{buffers[0]} a request\nwith GLM-5.2, {buffers[1]} with DeepSeek-V3.2" in PAGE
     node = 16 * size_kv(GLM, requests=8, context=65536).host_bytes / GIB
     assert f"16 ranks with 8 requests of 64K tokens of GLM-5.2 each take {node:.0f} GiB" in PAGE
+    landing = size_kv(GLM, requests=1, context=1, landing_blocks=LANDING_BLOCKS).landing_bytes / GIB
+    assert f"with GLM-5.2 these blocks take {landing:.2f} GiB of HBM" in PAGE
     for name in MODELS:
         shape = MODELS[name]
         assert f"{shape.num_layers} layers in {shape.num_groups} groups" in PAGE
