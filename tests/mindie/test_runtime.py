@@ -170,6 +170,34 @@ def test_step_tensors_follow_device_lengths_at_the_same_addresses(torch) -> None
     assert step.positions.tolist() == [3, 4, 4, 5, 7, 8] and step.verified_lens.tolist() == [4, 5, 8]
 
 
+@pytest.mark.parametrize("num_queries", [1, 2])
+def test_a_step_reads_no_number_on_the_host_and_takes_none_from_it(torch, monkeypatch, num_queries) -> None:
+    """A captured graph would copy such a number from memory that is gone (torch_npu: where with a number)."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    from avsg.mindie.runtime import Runtime
+
+    called = set()
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            called.add(operator._schema.name)
+            return operator(*args, **(kwargs or {}))
+
+    decode = Runtime.decode
+
+    def watched(self, *args, **kwargs):
+        with Watch():
+            return decode(self, *args, **kwargs)
+
+    monkeypatch.setattr(Runtime, "decode", watched)
+    requests = Requests(torch, make_runtime(torch, num_queries))
+    requests.prefill(1, 40)
+    requests.step(1, None)
+    assert {"avsg::match", "avsg::load", "avsg::store", "aten::copy_"} <= called
+    assert not called & {"aten::scalar_tensor", "aten::_local_scalar_dense", "aten::lift_fresh"}
+
+
 def test_prompts_lie_in_blocks_of_their_own(torch) -> None:
     from avsg.mindie.step_tensors import Staging
 

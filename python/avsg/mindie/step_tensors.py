@@ -41,10 +41,11 @@ class StepTensors:
     def update(self, rows: torch.Tensor, seq_lens: torch.Tensor) -> None:
         """rows int32 [B] from the host's lookup, seq_lens int32 [B] on the device, as late as they are known.
 
-        Nothing here is known on the host: async scheduling corrects seq_lens there after the lookup.
+        Nothing here is known on the host: async scheduling corrects seq_lens there after the lookup. No
+        torch.where with a number: torch_npu copies the number from the host, and a graph would capture that.
         """
         self._set_size(seq_lens.shape[0])
-        self.rows.copy_(torch.where(seq_lens > 0, rows, -1))
+        self.rows.copy_(rows).masked_fill_(seq_lens <= 0, -1)
         active = self.rows >= 0
         self.verified_lens.copy_(seq_lens - (self.num_queries - 1))
         self.kv_lens.copy_(active.to(torch.int32) * self.num_slots)
@@ -52,7 +53,7 @@ class StepTensors:
         self.block_table.copy_(first + self._block)
         last = seq_lens.unsqueeze(1) - self.num_queries
         self.positions.view(-1, self.num_queries).copy_(last + self._query)
-        entry = torch.where(active, self._entry[: self.num_entries], -1)
+        entry = self._entry[: self.num_entries].masked_fill(self.rows < 0, -1)
         self.entries.view(-1, self.num_queries).copy_(entry.unsqueeze(1))
 
     def topk_of_entries(self, topk_tokens: torch.Tensor) -> torch.Tensor:
