@@ -34,7 +34,7 @@ def check_config(config: Mapping, shape: ModelShape, *, role: str = "standard") 
     TypeError as of parse_settings and size_rank, KeyError for a part of the file that is missing.
     """
     backend = _object(config, "BackendConfig")
-    deploy, schedule = _object(backend, "ModelDeployConfig"), _object(backend, "ScheduleConfig")
+    deploy, schedule = _object(backend, "ModelDeployConfig"), _object(backend, "ScheduleConfig", {})
     model = _model(deploy)
     plugin = _plugin(model)
     plugins = {name.strip() for name in str(plugin.get("plugin_type") or "").split(",")}
