@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from avsg.mindie.glm import __main__ as command
 from avsg.mindie.glm import hook
 
 MODELS = """
@@ -92,10 +93,20 @@ def test_a_python_that_does_not_see_avsg_starts_as_ever(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("fine\n", "")
 
 
+def test_the_command_installs_and_removes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(command.sysconfig, "get_paths", lambda: {"purelib": str(tmp_path)})
+    assert command.main(["install"]) == 0 and (tmp_path / hook.FILE).is_file()
+    assert command.main(["remove"]) == command.main(["remove"]) == 0 and not (tmp_path / hook.FILE).exists()
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith(f"{tmp_path / hook.FILE} is written") and said[1].endswith("is gone.")
+
+
 def test_site_packages_that_cannot_be_written_are_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    monkeypatch.setattr(hook.sysconfig, "get_paths", lambda: {"purelib": str(tmp_path / "none")})
+    monkeypatch.setattr(command.sysconfig, "get_paths", lambda: {"purelib": str(tmp_path / "none")})
     with pytest.raises(SystemExit, match="2"):
-        hook.main(["install"])
+        command.main(["install"])
     assert "none cannot be written (No such file or directory)" in " ".join(capsys.readouterr().err.split())

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """GLM's router in MindIE's server process: it makes tokenizers before any worker starts, and forks them.
 
-The server embeds Python, so the launcher of worker processes does not reach it. `python -m
-avsg.mindie.glm.hook install` writes a line into site-packages that Python executes at every start; it adds an
-import hook, a few milliseconds, that waits for MindIE's models. `remove` takes it out again.
+The server embeds Python, so the launcher of worker processes does not reach it. `python -m avsg.mindie.glm
+install` writes a line into site-packages that Python executes at every start; it adds an import hook, a few
+milliseconds, that waits for MindIE's models. `remove` takes it out again.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import sys
-import sysconfig
 import warnings
-from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -71,25 +68,3 @@ def install(directory: Path) -> Path:
     path = directory / FILE
     path.write_text(_LINE)
     return path
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line: install or remove FILE for this Python."""
-    parser = argparse.ArgumentParser(prog="python -m avsg.mindie.glm.hook", description=__doc__)
-    parser.add_argument("action", choices=("install", "remove"))
-    directory = Path(sysconfig.get_paths()["purelib"])
-    try:
-        if parser.parse_args(arguments).action == "install":
-            print(f"{install(directory)} is written: from its next start MindIE's server knows glm_moe_dsa.")
-        else:
-            (directory / FILE).unlink(missing_ok=True)
-            print(f"{directory / FILE} is gone.")
-    except OSError as error:
-        parser.error(
-            f"{directory} cannot be written ({error.strerror}): run this as the owner of that Python."
-        )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
