@@ -19,9 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     directory = Path(sysconfig.get_paths()["purelib"])
     try:
         if parser.parse_args(arguments).action == "install":
-            print(
-                f"{hook.install(directory)} is written: from its next start MindIE's server knows glm_moe_dsa."
-            )
+            path = hook.install(directory)
+            print(f"{path} is written: from its next start MindIE's server knows glm_moe_dsa.")
         else:
             (directory / hook.FILE).unlink(missing_ok=True)
             print(f"{directory / hook.FILE} is gone.")
