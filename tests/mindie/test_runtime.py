@@ -198,6 +198,15 @@ def test_a_step_reads_no_number_on_the_host_and_takes_none_from_it(torch, monkey
     assert not called & {"aten::scalar_tensor", "aten::_local_scalar_dense", "aten::lift_fresh"}
 
 
+def test_all_groups_share_one_workspace_and_nothing_else(torch) -> None:
+    """16 MiB of an NPU's memory that sizing.py counts once."""
+    pools = [group.pool for group in make_runtime(torch).groups]
+    assert len(pools) == len(GROUPS)
+    assert len({pool.workspace.data_ptr() for pool in pools}) == 1
+    for name in ("state", "load_counters", "store_counters"):
+        assert len({getattr(pool, name).data_ptr() for pool in pools}) == len(GROUPS), name
+
+
 def test_prompts_lie_in_blocks_of_their_own(torch) -> None:
     from avsg.mindie.step_tensors import Staging
 

@@ -29,9 +29,10 @@ class LayerGroup:
         device: torch.device | str,
         max_entries: int,
         library: str | None = None,
+        workspace: torch.Tensor | None = None,
     ) -> None:
         self.layers = list(layers)
-        self.pool = TorchPool(config, device, max_entries, library)
+        self.pool = TorchPool(config, device, max_entries, library, workspace)
         rows = config.num_rows * config.num_slots
         self.device_kv = {
             layer: [torch.zeros((rows, 1, dim), dtype=dtype, device=device) for dim in dims]

@@ -94,12 +94,11 @@ class Runtime:
             **memory,
         )
         config = settings.pool_config(engine)
-        self.groups = [
-            LayerGroup(
-                layers, config, layout.dims, max_entries=self.max_entries, library=settings.library, **memory
-            )
-            for layers in layout.groups
-        ]
+        self.groups: list[LayerGroup] = []
+        for layers in layout.groups:  # all work on MindIE's one execution stream, so one workspace serves them
+            workspace = self.groups[0].pool.workspace if self.groups else None
+            options = {"max_entries": self.max_entries, "library": settings.library, "workspace": workspace}
+            self.groups.append(LayerGroup(layers, config, layout.dims, **options, **memory))
         self._group_of = {layer: number for number, group in enumerate(self.groups) for layer in group.layers}
         self._first_layer = min(self._group_of)
         row_bytes = sum(layout.dims) * layout.dtype.itemsize

@@ -34,8 +34,8 @@ class TorchPool:
     """The pool of a group of layers that share their top-k, on a device (SPEC.md).
 
     config: the sizes. device: "cpu" or an NPU. max_entries: the most batch entries of a call. library: as
-    for `load`; None keeps what is bound. All memory is allocated here, and the same addresses serve every
-    call, so calls can be captured in a graph: contents change, addresses do not. Each method is one
+    for `load`; None keeps what is bound. workspace: that of another pool on the device, if all calls of both
+    are on one stream. All other memory is allocated here, and the same addresses serve every call, so calls can be captured in a graph: contents change, addresses do not. Each method is one
     operator call; arguments as in torch.ops.avsg, dtypes and shapes as in `Pool`, all contiguous and on
     `device`, except host_kv, which on an NPU is a CPU tensor from host_zeros or register_host, or an NPU
     tensor. Refusals raise ValueError or TypeError before anything is written. Attributes: config, device,
@@ -48,6 +48,7 @@ class TorchPool:
         device: torch.device | str = "cpu",
         max_entries: int = 64,
         library: str | os.PathLike[str] | None = None,
+        workspace: torch.Tensor | None = None,
     ) -> None:
         if max_entries < 1:
             raise ValueError(
@@ -63,7 +64,9 @@ class TorchPool:
         numbers = {name: getattr(config, name) for name in config.__dataclass_fields__}
         self.sizes = bound(self.device).sizes(_abi.Config(num_cores=0, **numbers))
         self.state = self._bytes(self.sizes.state_bytes).view(config.num_rows, -1)
-        self.workspace = self._bytes(max(self.sizes.workspace_bytes, layout.WORKSPACE_BYTES))
+        if workspace is None:
+            workspace = self._bytes(max(self.sizes.workspace_bytes, layout.WORKSPACE_BYTES))
+        self.workspace = workspace
         self.store_counters = self._int32(layout.NUM_STORE_COUNTERS)
         shapes = plan_shapes(max_entries, config.num_queries, config.top_k)
         self._plan_memory = [self._int32(torch.Size(shape).numel()) for shape in shapes.values()]
