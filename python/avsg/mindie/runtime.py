@@ -95,7 +95,7 @@ class Runtime:
         )
         config = settings.pool_config(engine)
         self.groups: list[LayerGroup] = []
-        for layers in layout.groups:  # all work on MindIE's one execution stream, so one workspace serves them
+        for layers in layout.groups:  # all work on one stream, so one workspace serves them
             workspace = self.groups[0].pool.workspace if self.groups else None
             options = {"max_entries": self.max_entries, "library": settings.library, "workspace": workspace}
             self.groups.append(LayerGroup(layers, config, layout.dims, **options, **memory))

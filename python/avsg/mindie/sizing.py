@@ -93,7 +93,7 @@ class KvSizing:
     plan_bytes        = G * (a step's plan for R requests)   slots, miss_tokens, miss_slots, counters, ...
     staging_bytes     = staging_tokens * r                   one buffer, used by every layer in turn: a step's
                         new rows (R * Q), or the prompts of a prefill step, each in whole blocks
-    workspace_bytes   = CANN_WORKSPACE_BYTES + WORKSPACE_BYTES, as avsg_sizes says on an NPU; one for all groups
+    workspace_bytes   = CANN_WORKSPACE_BYTES + WORKSPACE_BYTES, as avsg_sizes says on an NPU; for all groups
     landing_bytes     = (L + D) * (16 * B * (r + x) + 3 * 2 MiB)    on a decoder node, else 0: the buffer that
                         KV of a prefill node is pulled into, three aligned tensors a layer
     blocks_needed     = requests * ceil(context / B)

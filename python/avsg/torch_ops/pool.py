@@ -35,10 +35,11 @@ class TorchPool:
 
     config: the sizes. device: "cpu" or an NPU. max_entries: the most batch entries of a call. library: as
     for `load`; None keeps what is bound. workspace: that of another pool on the device, if all calls of both
-    are on one stream. All other memory is allocated here, and the same addresses serve every call, so calls can be captured in a graph: contents change, addresses do not. Each method is one
-    operator call; arguments as in torch.ops.avsg, dtypes and shapes as in `Pool`, all contiguous and on
-    `device`, except host_kv, which on an NPU is a CPU tensor from host_zeros or register_host, or an NPU
-    tensor. Refusals raise ValueError or TypeError before anything is written. Attributes: config, device,
+    are on one stream. All other memory is allocated here, and the same addresses serve every call, so calls
+    can be captured in a graph: contents change, addresses do not. Each method is one operator call;
+    arguments as in torch.ops.avsg, dtypes and shapes as in `Pool`, all contiguous and on `device`, except
+    host_kv, which on an NPU is a CPU tensor from host_zeros or register_host, or an NPU tensor.
+    Refusals raise ValueError or TypeError before anything is written. Attributes: config, device,
     sizes, state (uint8 [num_rows, stride]), workspace, load_counters and store_counters (int32 [2]).
     """
 
