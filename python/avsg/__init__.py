@@ -6,8 +6,9 @@ Importing this package loads nothing; each name is loaded on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .lazy import lazy_names
 
 if TYPE_CHECKING:
     from .config import PoolConfig as PoolConfig
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from .row_table import Ownership as Ownership
     from .row_table import RowTable as RowTable
     from .stats import PoolStats as PoolStats
+    from .version import __version__ as __version__
 
 _MODULE_OF = {
+    "__version__": "version",
     "LibraryError": "errors",
     "LibraryNotFoundError": "errors",
     "LoadCounts": "pool",
@@ -39,29 +42,5 @@ _MODULE_OF = {
     "StoreCounts": "pool",
     "host_alloc": "host_memory",
 }
-__all__ = ["__version__", *_MODULE_OF]
-
-
-def __getattr__(name: str) -> object:
-    if name == "__version__":
-        value: object = _version()
-    elif name in _MODULE_OF:
-        value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-    from pathlib import Path
-
-    try:
-        return version("avsg")
-    except PackageNotFoundError:  # a source tree that is not installed
-        return (Path(__file__).resolve().parents[2] / "VERSION").read_text().strip()
+__all__ = list(_MODULE_OF)
+__getattr__, __dir__ = lazy_names(__name__, _MODULE_OF)

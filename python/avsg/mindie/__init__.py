@@ -7,7 +7,7 @@ avsg.mindie.register: a name of this package would be taken by that module when 
 
 from __future__ import annotations
 
-from importlib import import_module
+from ..lazy import lazy_names
 
 _MODULE_OF = {
     "EngineFacts": "settings",
@@ -19,15 +19,4 @@ _MODULE_OF = {
     "size_kv": "sizing",
 }
 __all__ = list(_MODULE_OF)
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _MODULE_OF)
