@@ -3,17 +3,13 @@
 # Compiles the kernels against the Ascend C headers of a CANN 8.1 toolkit, runs them on the CPU with the rig's model of
 # the vector core, and compares with libavsg_cpu.so; compiles the glue and runs the operator
 # definitions too: CANN=TOOLKIT [RIG=DIRECTORY] bash scripts/check_headers.sh
-set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+unchecked="The kernels were not checked against the real Ascend C headers"
+. "$(dirname "${BASH_SOURCE[0]}")/headers.sh"
 RIG=${RIG:-../shared/rig}
 bash scripts/check_mindspore_headers.sh
 bash scripts/check_torch_headers.sh
 bash scripts/check_npu_headers.sh
 
-skip() {
-  printf 'The kernels were not checked against the real Ascend C headers: %s.\n' "$*"
-  exit 0
-}
 [ -n "${CANN:-}" ] || skip "CANN is not set; set it to a CANN 8.1 toolkit directory"
 . scripts/setup.sh
 set_up test

@@ -2,17 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compiles the Ascend glue for MindSpore against the headers of a CANN toolkit and of the MindSpore in .venv-ms, without
 # linking: CANN=TOOLKIT bash scripts/check_mindspore_headers.sh
-set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-skip() {
-  printf 'The Ascend glue for MindSpore was not compiled: %s.\n' "$*"
-  exit 0
-}
-[ -n "${CANN:-}" ] || skip "CANN is not set; set it to a CANN toolkit directory"
-toolkit=$CANN/$(uname -m)-linux
-[ -d "$toolkit/include" ] || toolkit=$CANN/aarch64-linux
-[ -f "$toolkit/include/aclnn/acl_meta.h" ] || skip "CANN is $CANN, which has no include/aclnn/acl_meta.h"
+unchecked="The Ascend glue for MindSpore was not compiled"
+. "$(dirname "${BASH_SOURCE[0]}")/headers.sh"
+find_toolkit
 [ -x .venv-ms/bin/python ] || skip "there is no .venv-ms; run bash scripts/test.sh first"
 package=$(.venv-ms/bin/python -c 'import importlib.util as u; print(u.find_spec("mindspore").submodule_search_locations[0])') ||
   skip "MindSpore is not installed in .venv-ms"

@@ -2,13 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compiles the NPU operators for torch against the headers of an unzipped torch_npu wheel and of the torch in .venv-torch,
 # without linking: TORCH_NPU=DIRECTORY bash scripts/check_torch_headers.sh
-set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-skip() {
-  printf 'The NPU operators for torch were not compiled: %s.\n' "$*"
-  exit 0
-}
+unchecked="The NPU operators for torch were not compiled"
+. "$(dirname "${BASH_SOURCE[0]}")/headers.sh"
 [ -n "${TORCH_NPU:-}" ] || skip "TORCH_NPU is not set; set it to the directory of an unzipped torch_npu wheel"
 headers=$TORCH_NPU/torch_npu/include
 [ -d "$headers/third_party/acl/inc" ] || skip "TORCH_NPU is $TORCH_NPU, which has no torch_npu/include/third_party/acl/inc"
