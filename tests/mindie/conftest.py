@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set-up of the MindIE adapter's tests: the marker, and the fixture that provides MindIE-LLM's classes on
-a CPU."""
+"""Set-up of the MindIE adapter's tests: the fixture that provides MindIE-LLM's classes on a CPU."""
 
 from __future__ import annotations
 
 import pytest
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "torch: needs torch; scripts/test.sh runs it in .venv-torch")
 
 
 @pytest.fixture(scope="session")

@@ -121,7 +121,7 @@ def load(model, folder: Path) -> None:
     default_model_loader.DefaultModelLoader().load_weights(model, str(folder))
 
 
-def run(torch, model, tokens, positions: range, *, is_prefill: bool):
+def run(torch, model, tokens, positions: range, *, is_prefill: bool, set_context=set_context):
     set_context(torch, positions, is_prefill=is_prefill)
     with torch.no_grad():
         hidden = model(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -119,15 +120,6 @@ def set_context(torch, positions: range, *, is_prefill: bool) -> None:
     contexts.set_forward_context(context)
 
 
-def run(torch, model, tokens, positions: range, *, is_prefill: bool):
-    set_context(torch, positions, is_prefill=is_prefill)
-    with torch.no_grad():
-        hidden = model(
-            tokens[positions.start : positions.stop], torch.arange(positions.start, positions.stop)
-        )
-        return model.compute_logits(hidden)
-
-
 def test_glm_through_the_pool_gives_the_logits_of_stock(
     torch, stock_logits, runtime, model, checkpoint
 ) -> None:
@@ -135,10 +127,11 @@ def test_glm_through_the_pool_gives_the_logits_of_stock(
     expected = torch.load(checkpoint / "expected.pt")
     tokens = expected["tokens"]
     runtime.prefilled([1])
-    logits = [run(torch, model, tokens, range(glm_env.PROMPT), is_prefill=True)]
+    run = partial(glm_env.run, torch, model, tokens, set_context=set_context)
+    logits = [run(range(glm_env.PROMPT), is_prefill=True)]
     runtime.start_serving()
     for position in range(glm_env.PROMPT, len(tokens)):
-        logits.append(run(torch, model, tokens, range(position, position + 1), is_prefill=False))
+        logits.append(run(range(position, position + 1), is_prefill=False))
     assert torch.equal(torch.cat(logits), stock_logits)
     assert torch.allclose(stock_logits, expected["logits"], rtol=0, atol=1e-3)
     steps = len(tokens) - glm_env.PROMPT

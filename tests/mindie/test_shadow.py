@@ -65,10 +65,10 @@ class Served:
         plan = self.pool.match(topk, lens, lens, leases, rows)
         self.pool.load(plan, self.block_table, self.host_kv, self.device_kv)
 
-    def take(self) -> bool:
+    def take(self, sequence: str = "sequence") -> bool:
         return self.shadow.take(
             layer=5,
-            sequences=[None, DUMMY_SEQUENCE, "sequence"],
+            sequences=[None, DUMMY_SEQUENCE, sequence],
             state=self.pool.state,
             device_kv=self.device_kv,
             host_kv=self.host_kv,

@@ -11,10 +11,6 @@ import pytest
 FRAMEWORKS = {"mindspore": ("MindSpore", ".venv-ms"), "torch": ("torch", ".venv-torch")}
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "torch: needs torch; scripts/test.sh runs it in .venv-torch")
-
-
 def framework_of(path) -> str | None:
     """ "mindspore" or "torch", as the name of a test file says."""
     return next((name for name in FRAMEWORKS if path.name.startswith(f"test_{name}_")), None)
